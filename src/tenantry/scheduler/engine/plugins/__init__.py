@@ -1,0 +1,1 @@
+"""Hold the plugins, one module each; `registry` finds them by name."""
