@@ -1,0 +1,25 @@
+"""Where Capsule's kinds live in the API."""
+
+from __future__ import annotations
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+
+TENANTS = resources.Resource(
+    constants.GROUP, constants.VERSION, "tenants", "Tenant", namespaced=False
+)
+TENANT_OWNERS = resources.Resource(
+    constants.GROUP, constants.VERSION, "tenantowners", "TenantOwner", namespaced=False
+)
+CONFIGURATIONS = resources.Resource(
+    constants.GROUP,
+    constants.VERSION,
+    "capsuleconfigurations",
+    "CapsuleConfiguration",
+    namespaced=False,
+)
+QUANTITY_LEDGERS = resources.Resource(
+    constants.GROUP, constants.VERSION, "quantityledgers", "QuantityLedger"
+)
+
+ALL = (TENANTS, TENANT_OWNERS, CONFIGURATIONS, QUANTITY_LEDGERS)
