@@ -6,6 +6,7 @@ run time come from `kube.discovery`; the built-in ones that Tenantry uses are co
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib import parse
 
@@ -62,7 +63,7 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
             parts += [_segment("subresource", part) for part in subresource.split("/")]
         return "/".join(parts)
 
-    def path_of(self, obj: dict[str, Any], subresource: str = "") -> str:
+    def path_of(self, obj: Mapping[str, Any], subresource: str = "") -> str:
         """Build the path of an object from its own metadata."""
         metadata = obj.get("metadata") or {}
         name = metadata.get("name") or ""

@@ -320,7 +320,7 @@ def unknown_outcome(error: ApiError) -> bool:
         return False
     if not error.is_status:
         return True
-    if error.code == 503 or error.code == 501 or error.reason == "ServerTimeout":
+    if error.code in {501, 503} or error.reason == "ServerTimeout":
         return False
     return "failed calling webhook" not in error.message
 

@@ -1,0 +1,69 @@
+"""Open watch streams, and the text of a request's target."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Self
+from urllib import parse
+
+import aiohttp
+
+from tenantry.kube import calls, errors, transport
+from tenantry.kube import watch as watches
+
+
+def target(path: str, query: Mapping[str, str] | None) -> str:
+    """Join path and query; parameters with an empty value are left out."""
+    pairs = [(key, value) for key, value in (query or {}).items() if value]
+    if not pairs:
+        return path
+    return f"{path}?{parse.urlencode(pairs, quote_via=parse.quote)}"
+
+
+class Watch:
+    """One watch: enter it to connect, iterate once over its lines, leave it to disconnect.
+
+    Iteration ends when the server ends the stream in order; a cut raises `Unreachable`. Lines that
+    were complete before a cut have been given out.
+    """
+
+    def __init__(
+        self, caller: calls.Caller, request: transport.Request, *, inactivity: float | None
+    ) -> None:
+        self._caller = caller
+        self._request = request
+        self._inactivity = inactivity
+        self._response: aiohttp.ClientResponse | None = None
+
+    async def __aenter__(self) -> Self:
+        self._response = await self._caller.open(
+            self._request, timeout=None, inactivity=self._inactivity
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for lines in self.batches():
+            for line in lines:
+                yield line
+
+    async def batches(self) -> AsyncIterator[list[bytes]]:
+        """Iterate over all lines that arrived together: fewer switches for a busy stream."""
+        if self._response is None:
+            raise RuntimeError("enter the watch before iterating over it")
+        splitter = watches.Splitter()
+        path = self._request.target.partition("?")[0]
+        try:
+            async for chunk in self._response.content.iter_any():
+                lines = splitter.feed(chunk)
+                if lines:
+                    yield lines
+        except (aiohttp.ClientError, TimeoutError) as error:
+            why = str(error) or type(error).__name__
+            raise errors.Unreachable(f"watch {path}: {why}") from error
+        if splitter.pending:
+            raise errors.Unreachable(f"watch {path}: ended within a line")

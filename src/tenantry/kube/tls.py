@@ -1,0 +1,52 @@
+"""TLS contexts from PEM bytes in memory."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import ssl
+import tempfile
+
+from tenantry.kube import config as configs
+from tenantry.kube import credentials, errors
+
+
+def context(config: configs.Config, credential: credentials.Credential) -> ssl.SSLContext:
+    """Build the context for one credential; costs about a millisecond, so keep it.
+
+    :raises ConfigError: when CA, certificate or key are not usable PEM, or do not fit together
+    """
+    result = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    result.minimum_version = ssl.TLSVersion.TLSv1_2
+    result.set_alpn_protocols(["http/1.1"])
+    if config.insecure:
+        result.check_hostname = False
+        result.verify_mode = ssl.CERT_NONE
+    elif credential.ca:
+        try:
+            result.load_verify_locations(cadata=credential.ca.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+            raise errors.ConfigError(f"certificate-authority is not usable: {error}") from error
+    else:
+        result.load_default_certs()
+    if credential.cert:
+        _load_pair(result, credential)
+    return result
+
+
+def _load_pair(result: ssl.SSLContext, credential: credentials.Credential) -> None:
+    """Load certificate and key; `ssl` reads them from a file only, which exists for a moment."""
+    descriptor, path = tempfile.mkstemp(prefix="tenantry-")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(credential.cert + b"\n" + credential.key)
+        # A key with a pass phrase would make OpenSSL ask on the terminal.
+        result.load_cert_chain(path, password=_refuse_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise errors.ConfigError(f"client-certificate is not usable: {error}") from error
+    finally:
+        pathlib.Path(path).unlink()
+
+
+def _refuse_password() -> str:
+    raise ValueError("the key is encrypted; keys with a pass phrase are not supported")
