@@ -1,0 +1,411 @@
+"""The shell around `reflector` and `store`: a cache of one kind that stays current.
+
+One informer makes one watch, however many read it or subscribe to it. What is kept is decided by
+its *view*, a function from an object's JSON to what readers need: a small Struct, a dict, or the
+bytes themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import contextlib
+import heapq
+import logging
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar, cast
+
+import msgspec
+
+from tenantry.api import resources
+from tenantry.kube import client as kube_client
+from tenantry.kube import errors as kube_errors
+from tenantry.kube import watch as kube_watch
+from tenantry.runtime import memory, metrics, reflector, store, versions
+from tenantry.runtime import timing as timings
+
+T = TypeVar("T")
+Handler = Callable[[store.Event[T]], None]
+
+logger = logging.getLogger(__name__)
+
+#: Seconds of work after which the loop gets its turn.
+_SLICE = 0.005
+#: Seconds by which a deadline may move before its timer is set anew.
+_SLACK = 1.0
+_PAGE = 500
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+class Informer(Generic[T]):
+    """A cache of one kind (and scope, selector, view). Made by `cluster.Cluster.informer`."""
+
+    def __init__(
+        self,
+        client: kube_client.Client,
+        resource: resources.Resource,
+        view: Callable[[bytes], T],
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timing: timings.Timing | None = None,
+        registry: metrics.Registry | None = None,
+        ordered: Callable[[], bool] = lambda: False,
+        streaming: bool = True,
+    ) -> None:
+        self.resource = resource
+        self._client = client
+        self._view = view
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._timing = timing or timings.Timing()
+        self._ordered = ordered
+        self._store: store.Store[T] = store.Store()
+        self._machine = reflector.Reflector(timing=self._timing, streaming=streaming)
+        self._handlers: list[Handler[T]] = []
+        self._synced = asyncio.Event()
+        self._waiters: list[tuple[int, int, asyncio.Future[bool]]] = []
+        self._sequence = 0
+        self._now: Callable[[], float] = lambda: 0.0
+        #: Time of the loop at which the server was last heard of.
+        self.heard = 0.0
+        registry = registry or metrics.Registry()
+        self._failures = registry.counter(
+            "informer_failures_total",
+            "Lists and watches that failed, views and handlers that raised.",
+            ("resource", "part"),
+        )
+        self._events = registry.counter(
+            "informer_events_total", "Changes of the cache.", ("resource", "type")
+        )
+        registry.gauge("informer_objects", "Objects in the cache.", ("resource",)).follow(
+            lambda: len(self._store), resource.group_resource
+        )
+
+    # --- reading
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is complete."""
+        return self._synced.is_set()
+
+    @property
+    def resource_version(self) -> str:
+        """The version up to which the cache contains everything; "" while relisting."""
+        return self._machine.resource_version
+
+    @property
+    def relists(self) -> int:
+        """How many lists were completed."""
+        return self._machine.relists
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def get(self, name: str, namespace: str = "") -> T | None:
+        """Return one object as last seen; it is shared and must not be changed."""
+        return self._store.get((namespace, name))
+
+    def list(self, namespace: str | None = None) -> builtins.list[T]:
+        """Return all objects, or those of one namespace."""
+        return self._store.list(namespace)
+
+    def by_index(self, index: str, value: str) -> builtins.list[T]:
+        """Return the objects for which the index function gave `value`."""
+        return self._store.by_index(index, value)
+
+    def index_values(self, index: str) -> builtins.list[str]:
+        """Return every value that an index has objects for."""
+        return self._store.index_values(index)
+
+    def add_index(self, name: str, function: store.Index[T]) -> None:
+        """Add an index; adding the same name again is allowed and changes nothing."""
+        if not self._store.has_index(name):
+            self._store.add_index(name, function)
+
+    def version_of(self, name: str, namespace: str = "") -> str:
+        """Return the resourceVersion of one cached object, "" when it is not there."""
+        return self._store.version((namespace, name))
+
+    def subscribe(self, handler: Handler[T]) -> Callable[[], None]:
+        """Call `handler` with every change from now on, after one "added" for what is here.
+
+        It is called inside the informer's loop: it computes keys and must not wait. Returns a
+        function that ends the subscription.
+        """
+        for event in self._store.replay():
+            self._call(handler, event)
+        self._handlers.append(handler)
+
+        def unsubscribe() -> None:
+            with contextlib.suppress(ValueError):
+                self._handlers.remove(handler)
+
+        return unsubscribe
+
+    def at_least(self, resource_version: str) -> bool:
+        """Tell whether the cache surely contains a write of this version; see `versions`."""
+        return versions.at_least(self.resource_version, resource_version, ordered=self._ordered())
+
+    async def wait_synced(self) -> None:
+        """Wait for the first list to be complete."""
+        await self._synced.wait()
+
+    async def wait_for(self, resource_version: str, timeout: float) -> bool:
+        """Wait until `at_least` holds; False at the deadline, or at once when it cannot be known."""
+        if self.at_least(resource_version):
+            return True
+        wanted = versions.number(resource_version)
+        if wanted is None or not self._ordered():
+            return False
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._sequence += 1
+        heapq.heappush(self._waiters, (wanted, self._sequence, future))
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            return False
+        finally:
+            if not future.done():
+                future.cancel()
+            self._waiters = [waiter for waiter in self._waiters if not waiter[2].done()]
+            heapq.heapify(self._waiters)
+
+    # --- following the server
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        self._now = asyncio.get_running_loop().time
+        actions = self._machine.step(reflector.Started(), self._now())
+        while True:
+            request = self._perform(actions)
+            if isinstance(request, reflector.List):
+                with memory.paused() if not self.synced else contextlib.nullcontext():
+                    actions = await self._list()
+            elif isinstance(request, reflector.Watch):
+                actions = await self._watch(request)
+            else:
+                await asyncio.sleep(max(0.0, self._machine.deadline - self._now()))
+                actions = self._machine.step(reflector.Tick(), self._now())
+
+    async def _list(self) -> builtins.list[reflector.Action]:
+        version = ""
+        try:
+            async for page in self._client.pages(
+                self.resource,
+                self._namespace,
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                limit=_PAGE,
+            ):
+                version = page.resource_version
+                items = [_item(bytes(raw)) for raw in page.items]
+                self._step(reflector.Listed(items, version, last=False))
+                await asyncio.sleep(0)
+        except Exception as error:
+            return self._failed("list", error)
+        return self._machine.step(reflector.Listed([], version, last=True), self._now())
+
+    async def _watch(self, wanted: reflector.Watch) -> builtins.list[reflector.Action]:
+        machine = self._machine
+        try:
+            with memory.paused() if not self.synced else contextlib.nullcontext():
+                return await self._stream(wanted)
+        except TimeoutError:
+            self._note("watch", "silent")
+            return machine.step(reflector.Tick(), self._now())
+        except Exception as error:
+            return self._failed("watch", error)
+
+    async def _stream(self, wanted: reflector.Watch) -> builtins.list[reflector.Action]:
+        machine = self._machine
+        slice_began = self._now()
+        async with (
+            asyncio.timeout_at(machine.deadline) as watchdog,
+            self._client.watch(
+                self.resource,
+                self._namespace,
+                resource_version=wanted.resource_version,
+                label_selector=self._label_selector,
+                field_selector=self._field_selector,
+                timeout_seconds=wanted.timeout_seconds,
+                send_initial_events=wanted.stream,
+            ) as lines,
+        ):
+            self._step(reflector.Opened())
+            async for line in lines:
+                self._step(_input(kube_watch.decode(line)))
+                if machine.waiting:
+                    return []
+                when = watchdog.when()
+                if when is None or machine.deadline - when > _SLACK:
+                    watchdog.reschedule(machine.deadline)
+                if self.heard - slice_began > _SLICE:
+                    await asyncio.sleep(0)
+                    slice_began = self._now()
+        return machine.step(reflector.Ended(), self._now())
+
+    def _failed(self, part: str, error: Exception) -> builtins.list[reflector.Action]:
+        failure, retry_after = reflector.Failure.OTHER, 0.0
+        if isinstance(error, kube_errors.ApiError):
+            retry_after = error.retry_after or 0.0
+            if isinstance(error, kube_errors.Gone):
+                failure = reflector.Failure.GONE
+            elif isinstance(error, kube_errors.BadRequest | kube_errors.Invalid):
+                failure = reflector.Failure.UNSUPPORTED
+        elif not isinstance(error, kube_errors.KubeError | msgspec.MsgspecError | OSError):
+            raise error  # a defect of ours: ends the process, visibly
+        self._note(part, str(error) or type(error).__name__)
+        return self._machine.step(reflector.Failed(failure, retry_after), self._now())
+
+    def _note(self, part: str, why: str) -> None:
+        self._failures.inc(self.resource.group_resource, part)
+        logger.warning(
+            "informer_interrupted",
+            extra={"resource": self.resource.group_resource, "part": part, "why": why},
+        )
+
+    def _step(self, what: reflector.Input) -> None:
+        self.heard = self._now()
+        self._perform(self._machine.step(what, self.heard))
+
+    def _perform(
+        self, actions: builtins.list[reflector.Action]
+    ) -> reflector.List | reflector.Watch | None:
+        request: reflector.List | reflector.Watch | None = None
+        for action in actions:
+            match action:
+                case reflector.Put():
+                    self._put(action.item, initial=action.initial)
+                case reflector.Remove():
+                    self._remove(action.item)
+                case reflector.Retain():
+                    self._dispatch(self._store.retain(action.keys))
+                    self._synced.set()
+                case reflector.List() | reflector.Watch():
+                    request = action
+                case reflector.Cut():
+                    pass  # the stream is left by whoever reads it
+        if self._waiters:
+            self._release()
+        return request
+
+    def _put(self, item: reflector.Item, *, initial: bool) -> None:
+        known = self._store.version(item.key)
+        if known == item.resource_version and self._store.uid(item.key) == item.uid:
+            return  # a relist shows mostly what is known: no need to decode it
+        try:
+            value = self._view(item.raw)
+        except Exception as error:
+            # One odd object must not take all others away; it is as if it were not there.
+            self._undecodable(item, error)
+            self._dispatch(self._store.remove(item.key))
+            return
+        self._dispatch(
+            self._store.put(
+                item.key,
+                value,
+                uid=item.uid,
+                resource_version=item.resource_version,
+                initial=initial,
+            )
+        )
+
+    def _remove(self, item: reflector.Item) -> None:
+        if item.key not in self._store._entries:
+            return
+        final: T | None = None
+        try:
+            final = self._view(item.raw)
+        except Exception as error:
+            self._undecodable(item, error)
+        self._dispatch(
+            self._store.remove(
+                item.key, uid=item.uid, final=final, resource_version=item.resource_version
+            )
+        )
+
+    def _undecodable(self, item: reflector.Item, error: Exception) -> None:
+        self._failures.inc(self.resource.group_resource, "view")
+        logger.error(
+            "informer_view_failed",
+            extra={
+                "resource": self.resource.group_resource,
+                "namespace": item.key[0],
+                "object": item.key[1],
+                "error": repr(error),
+            },
+        )
+
+    def _dispatch(self, events: Iterable[store.Event[T]]) -> None:
+        for event in events:
+            self._events.inc(self.resource.group_resource, event.type)
+            for handler in tuple(self._handlers):
+                self._call(handler, event)
+
+    def _call(self, handler: Handler[T], event: store.Event[T]) -> None:
+        try:
+            handler(event)
+        except Exception:
+            # The same event would raise again: the others go on, and the defect is visible.
+            self._failures.inc(self.resource.group_resource, "handler")
+            logger.exception(
+                "informer_handler_failed",
+                extra={
+                    "resource": self.resource.group_resource,
+                    "namespace": event.key[0],
+                    "object": event.key[1],
+                },
+            )
+
+    def _release(self) -> None:
+        held = versions.number(self.resource_version)
+        while held is not None and self._waiters and self._waiters[0][0] <= held:
+            future = heapq.heappop(self._waiters)[2]
+            if not future.done():
+                future.set_result(True)
+
+
+def _item(raw: bytes) -> reflector.Item:
+    metadata = _HEAD.decode(raw).metadata
+    return reflector.Item(
+        (metadata.namespace, metadata.name), metadata.uid, metadata.resource_version, raw
+    )
+
+
+def _input(event: kube_watch.Event) -> reflector.Input:
+    match event.type:
+        case "BOOKMARK":
+            return reflector.Bookmark(
+                kube_watch.version(event), end=kube_watch.ends_initial_events(event)
+            )
+        case "ERROR":
+            raise kube_watch.error_of(event)
+        case _:
+            return reflector.Changed(event.type, _item(bytes(event.raw_object)))
+
+
+def as_dict(raw: bytes) -> dict[str, object]:
+    """View: the whole object, `managedFields` included, as appliers need it."""
+    return cast("dict[str, object]", msgspec.json.decode(raw))
+
+
+def as_bytes(raw: bytes) -> bytes:
+    """View: the object's JSON, lossless."""
+    return raw

@@ -1,0 +1,214 @@
+"""What an informer holds: one value per key, with indexes, and the changes as events."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Literal, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+#: Namespace and name; the namespace of a cluster-wide object is "".
+Key = tuple[str, str]
+Index = Callable[[T], Iterable[str]]
+
+
+class Event(msgspec.Struct, Generic[T], frozen=True, gc=False, kw_only=True):
+    """One change of the cache.
+
+    An object that was deleted and created again under its name is two events, whatever the watch
+    showed: `old` and `new` of one event are always the same object (uid).
+    """
+
+    type: Literal["added", "modified", "deleted"]
+    key: Key
+    #: What the cache held before; None when added.
+    old: T | None = None
+    #: What the cache holds now; None when deleted.
+    new: T | None = None
+    #: The object as it was at its end; None when a relist found it gone.
+    final: T | None = None
+    #: Whether it comes from the first list, or is replayed to a late subscriber.
+    initial: bool = False
+    resource_version: str = ""
+
+    @property
+    def value(self) -> T:
+        """The object itself, whatever happened to it."""
+        value = self.new if self.new is not None else self.old
+        assert value is not None
+        return value
+
+
+class _Entry(msgspec.Struct, Generic[T], gc=False):
+    value: T
+    uid: str
+    resource_version: str
+
+
+class _Lookup(Generic[T]):
+    """One index: value -> key -> object, and back."""
+
+    def __init__(self, function: Index[T]) -> None:
+        self._function = function
+        self._found: dict[str, dict[Key, T]] = {}
+        self._values: dict[Key, tuple[str, ...]] = {}
+
+    def put(self, key: Key, value: T) -> None:
+        names = tuple(self._function(value))
+        for gone in self._values.get(key, ()):
+            if gone not in names:
+                self._take(gone, key)
+        for name in names:
+            self._found.setdefault(name, {})[key] = value
+        if names:
+            self._values[key] = names
+        else:
+            self._values.pop(key, None)
+
+    def remove(self, key: Key) -> None:
+        for name in self._values.pop(key, ()):
+            self._take(name, key)
+
+    def get(self, name: str) -> list[T]:
+        return list(self._found.get(name, {}).values())
+
+    def names(self) -> list[str]:
+        return list(self._found)
+
+    def _take(self, name: str, key: Key) -> None:
+        bucket = self._found.get(name)
+        if bucket is not None:
+            bucket.pop(key, None)
+            if not bucket:
+                del self._found[name]
+
+
+class Store(Generic[T]):
+    """The cache itself. Values are shared with every reader and must not be changed."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, _Entry[T]] = {}
+        self._namespaces: dict[str, dict[Key, None]] = {}
+        self._lookups: dict[str, _Lookup[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._entries
+
+    def get(self, key: Key) -> T | None:
+        """Return the object under a key."""
+        entry = self._entries.get(key)
+        return entry.value if entry is not None else None
+
+    def list(self, namespace: str | None = None) -> builtins.list[T]:
+        """Return all objects, or those of one namespace."""
+        if namespace is None:
+            return [entry.value for entry in self._entries.values()]
+        return [self._entries[key].value for key in self._namespaces.get(namespace, ())]
+
+    def keys(self) -> builtins.list[Key]:
+        """Return all keys."""
+        return list(self._entries)
+
+    def version(self, key: Key) -> str:
+        """Return the resourceVersion of the object under a key, "" when there is none."""
+        entry = self._entries.get(key)
+        return entry.resource_version if entry is not None else ""
+
+    def uid(self, key: Key) -> str:
+        """Return the uid of the object under a key, "" when there is none."""
+        entry = self._entries.get(key)
+        return entry.uid if entry is not None else ""
+
+    def by_index(self, index: str, value: str) -> builtins.list[T]:
+        """Return the objects for which the index function gave `value`."""
+        return self._lookups[index].get(value)
+
+    def index_values(self, index: str) -> builtins.list[str]:
+        """Return every value an index has objects for."""
+        return self._lookups[index].names()
+
+    def has_index(self, index: str) -> bool:
+        """Tell whether an index of that name exists."""
+        return index in self._lookups
+
+    def add_index(self, name: str, function: Index[T]) -> None:
+        """Add an index over the present and all future objects."""
+        if name in self._lookups:
+            raise ValueError(f"index {name!r} exists")
+        lookup = _Lookup(function)
+        for key, entry in self._entries.items():
+            lookup.put(key, entry.value)
+        self._lookups[name] = lookup
+
+    def put(
+        self, key: Key, value: T, *, uid: str, resource_version: str, initial: bool = False
+    ) -> Iterator[Event[T]]:
+        """Set an object; yields nothing when this version of it is already there."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.uid != uid:
+            yield from self.remove(key)
+            entry = None
+        if entry is None:
+            self._entries[key] = _Entry(value, uid, resource_version)
+            self._namespaces.setdefault(key[0], {})[key] = None
+            for lookup in self._lookups.values():
+                lookup.put(key, value)
+            yield Event(
+                type="added",
+                key=key,
+                new=value,
+                initial=initial,
+                resource_version=resource_version,
+            )
+            return
+        if entry.resource_version == resource_version:
+            return
+        old, entry.value, entry.resource_version = entry.value, value, resource_version
+        for lookup in self._lookups.values():
+            lookup.put(key, value)
+        yield Event(type="modified", key=key, old=old, new=value, resource_version=resource_version)
+
+    def remove(
+        self, key: Key, *, uid: str = "", final: T | None = None, resource_version: str = ""
+    ) -> Iterator[Event[T]]:
+        """Remove an object; with `uid` only if it is that very one."""
+        entry = self._entries.get(key)
+        if entry is None or (uid and entry.uid != uid):
+            return
+        del self._entries[key]
+        bucket = self._namespaces[key[0]]
+        del bucket[key]
+        if not bucket:
+            del self._namespaces[key[0]]
+        for lookup in self._lookups.values():
+            lookup.remove(key)
+        yield Event(
+            type="deleted",
+            key=key,
+            old=entry.value,
+            final=final,
+            resource_version=resource_version or entry.resource_version,
+        )
+
+    def retain(self, keys: Iterable[Key]) -> Iterator[Event[T]]:
+        """Remove everything but `keys`: the end of a relist, which is a difference, not a reset."""
+        kept = set(keys)
+        for key in [key for key in self._entries if key not in kept]:
+            yield from self.remove(key)
+
+    def replay(self) -> Iterator[Event[T]]:
+        """Tell the present state as events, for a late subscriber."""
+        for key, entry in list(self._entries.items()):
+            yield Event(
+                type="added",
+                key=key,
+                new=entry.value,
+                initial=True,
+                resource_version=entry.resource_version,
+            )
