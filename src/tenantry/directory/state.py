@@ -1,0 +1,170 @@
+"""The index behind every answer of this package, fed by watches in any order.
+
+Namespaces may arrive before their tenant and tenants before the configuration; each question is
+answered from what is known, and `revision` tells how fresh that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from tenantry.api import meta
+from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
+from tenantry.api.capsule import resources as capsule
+from tenantry.directory import identity, owners
+
+Listener = Callable[[], None]
+
+
+class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What the tenancy keeps of a namespace."""
+
+    name: str
+    uid: str
+    resource_version: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    tenant: str | None
+    """the tenant that label and ownerReference agree on; None where they do not"""
+    tenant_uid: str
+    terminating: bool
+    raw: bytes
+    """the whole object for a tenant's namespace, empty for others"""
+
+
+class _Namespace(msgspec.Struct, gc=False):
+    metadata: meta.ObjectMeta
+
+
+_NAMESPACE = msgspec.json.Decoder(_Namespace)
+
+
+def namespace_view(raw: bytes) -> NamespaceView:
+    """Project one namespace."""
+    metadata = _NAMESPACE.decode(raw).metadata
+    label = metadata.labels.get(constants.TENANT_LABEL)
+    references = [
+        reference
+        for reference in metadata.owner_references
+        if reference.kind == capsule.TENANTS.kind
+        and reference.api_version.partition("/")[0] == constants.GROUP
+    ]
+    agreed = label is not None and len(references) == 1 and references[0].name == label
+    return NamespaceView(
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        labels=metadata.labels,
+        annotations=metadata.annotations,
+        tenant=label if agreed else None,
+        tenant_uid=references[0].uid if agreed else "",
+        terminating=bool(metadata.deletion_timestamp),
+        raw=bytes(raw) if agreed else b"",
+    )
+
+
+class Directory:
+    """Who is who, as far as the watches have told."""
+
+    def __init__(self, controllers: Collection[str], configuration_name: str) -> None:
+        self._controllers = frozenset(controllers)
+        self._configuration_name = configuration_name
+        self._config = configuration.CapsuleConfigurationSpec()
+        self._tenants: dict[str, tenant.Tenant] = {}
+        self._tenant_owners: dict[str, tenant_owner.TenantOwner] = {}
+        self._namespaces: dict[str, NamespaceView] = {}
+        self._by_tenant: dict[str, set[str]] = {}
+        self._promoted: dict[tuple[str, str], owners.Promotion] = {}
+        self._roster: identity.Roster | None = None
+
+    # What the watches tell.
+
+    def tenant_changed(self, name: str, new: tenant.Tenant | None) -> None:
+        _put(self._tenants, name, new)
+
+    def tenant_owner_changed(self, name: str, new: tenant_owner.TenantOwner | None) -> None:
+        _put(self._tenant_owners, name, new)
+        self._roster = None
+
+    def configuration_changed(
+        self, name: str, new: configuration.CapsuleConfiguration | None
+    ) -> None:
+        if name == self._configuration_name:
+            self._config = new.spec if new else configuration.CapsuleConfigurationSpec()
+            self._roster = None
+
+    def namespace_changed(self, name: str, new: NamespaceView | None) -> None:
+        old = self._namespaces.get(name)
+        if old is not None and old.tenant is not None:
+            members = self._by_tenant.get(old.tenant, set())
+            members.discard(name)
+            if not members:
+                self._by_tenant.pop(old.tenant, None)
+        if new is not None and new.tenant is not None:
+            self._by_tenant.setdefault(new.tenant, set()).add(name)
+        _put(self._namespaces, name, new)
+
+    def promotion_changed(self, namespace: str, name: str, new: owners.Promotion | None) -> None:
+        _put(self._promoted, (namespace, name), new)
+
+    # Questions.
+
+    @property
+    def config(self) -> configuration.CapsuleConfigurationSpec:
+        return self._config
+
+    @property
+    def roster(self) -> identity.Roster:
+        """Return who is known, resolved once per change of what it rests on."""
+        if self._roster is None:
+            self._roster = identity.roster(
+                self._config, self._tenant_owners.values(), self._controllers
+            )
+        return self._roster
+
+    def tenant_named(self, name: str) -> tenant.Tenant | None:
+        return self._tenants.get(name)
+
+    def tenants(self) -> Iterable[tenant.Tenant]:
+        return self._tenants.values()
+
+    def tenant_owners(self) -> Iterable[tenant_owner.TenantOwner]:
+        return self._tenant_owners.values()
+
+    def namespace(self, name: str) -> NamespaceView | None:
+        return self._namespaces.get(name)
+
+    def namespaces_of(self, name: str) -> list[NamespaceView]:
+        """Return a tenant's namespaces by name."""
+        return [self._namespaces[member] for member in sorted(self._by_tenant.get(name, ()))]
+
+    def tenant_of(self, namespace: str) -> str | None:
+        """Return the name of the tenant that a namespace belongs to, if it exists."""
+        view = self._namespaces.get(namespace)
+        return view.tenant if view is not None else None
+
+    def promotions_of(self, name: str) -> list[owners.Promotion]:
+        """Return the labelled service accounts in a tenant's namespaces."""
+        members = self._by_tenant.get(name, set())
+        return [p for key, p in sorted(self._promoted.items()) if key[0] in members]
+
+    def owners_of(self, found: tenant.Tenant) -> tuple[owners.Owner, ...]:
+        return owners.owners(
+            found,
+            self._config,
+            self._tenant_owners.values(),
+            self.promotions_of(found.metadata.name),
+        )
+
+    def classify(self, requester: identity.Requester) -> identity.Class:
+        return self.roster.classify(requester, self.tenant_of)
+
+
+def _put(table: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

@@ -1,0 +1,66 @@
+"""Which fields of a Tenant have an effect in this release.
+
+A field that is accepted but does nothing is worse than one that is refused: somebody relies on
+it. So the Tenant's condition `Enforced` names what it sets in vain. Ready is not affected,
+because manifests written for other products must keep applying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tenantry.api.capsule import fields
+
+#: Paths (list items as ``[]``) whose whole subtree has its effect.
+ENFORCED = (
+    "additionalRoleBindings",
+    "cordoned",
+    "data",
+    "forceTenantPrefix",
+    "namespaceOptions.additionalMetadata",
+    "namespaceOptions.additionalMetadataList",
+    "namespaceOptions.forbiddenAnnotations",
+    "namespaceOptions.forbiddenLabels",
+    "namespaceOptions.quota",
+    "namespaceOptions.requiredMetadata",
+    "nodeSelector",
+    "owners[].annotations",
+    "owners[].clusterRoles",
+    "owners[].kind",
+    "owners[].labels",
+    "owners[].name",
+    "permissions.allowOwnerPromotion",
+    "permissions.matchOwners",
+    "preventDeletion",
+    "rules[].namespaceSelector",
+    "rules[].permissions.bindings",
+)
+
+#: Values that a field has anyway: setting them asks for nothing.
+NEUTRAL: Mapping[str, object] = {
+    "ingressOptions.hostnameCollisionScope": "Disabled",
+    "namespaceOptions.managedMetadataOnly": False,
+}
+
+
+def unenforced(spec: Mapping[str, Any]) -> list[str]:
+    """Return the paths that a Tenant's specification sets without effect, sorted."""
+    return sorted(
+        path
+        for path in fields.set_paths(dict(spec))
+        if not _covered(path, ENFORCED) and not _neutral(spec, path)
+    )
+
+
+def _covered(path: str, roots: Iterable[str]) -> bool:
+    return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in roots)
+
+
+def _neutral(spec: Mapping[str, Any], path: str) -> bool:
+    if path not in NEUTRAL:
+        return False
+    value: Any = spec
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return bool(value == NEUTRAL[path])

@@ -1,0 +1,37 @@
+"""What the admission decisions of this package rest on.
+
+Gathered for one request by the process that serves it (docs/architecture.md, "Evidence"): *live*
+parts were read from the API server after the request arrived, *state* parts come from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tenantry.api.capsule import configuration, tenant
+from tenantry.directory import identity, owners
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Who asks, and the tenants that the request can concern.
+
+    :param tenants: by name; one that is not here does not exist
+    :param owners_of: gives the owners of one of them
+    :param tenant_name: tenant of the namespace that the request is in, if it is in one
+    """
+
+    requester: identity.Requester
+    requester_class: identity.Class
+    config: configuration.CapsuleConfigurationSpec
+    tenants: Mapping[str, tenant.Tenant]
+    owners_of: Callable[[tenant.Tenant], Sequence[owners.Owner]]
+    tenant_name: str | None = None
+
+    def owned(self, name: str) -> tenant.Tenant | None:
+        """Return the tenant of that name if the requester owns it; administrators own all."""
+        found = self.tenants.get(name)
+        if found is None or self.requester_class is identity.Class.ADMIN:
+            return found
+        return found if owners.is_owner(self.owners_of(found), self.requester) else None

@@ -1,0 +1,184 @@
+"""Labels and annotations that a tenant puts on its namespaces (specs/capsule 4.2, 5.5).
+
+Two questions are answered here: what a namespace must carry, and which changes of metadata a
+tenant's users may make.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenantry.api.capsule import common, constants, tenant
+from tenantry.core import regex, selectors
+from tenantry.tenancy import verdicts
+
+Strings = Mapping[str, str]
+
+_TEMPLATE = re.compile(r"\{\{\s*(tenant\.name|namespace)\s*\}\}")
+
+#: Keys that nobody but us writes on a tenant's namespace, whatever the tenant says.
+RESERVED_LABELS = (constants.TENANT_LABEL, constants.NAME_LABEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Labels and annotations, wanted or found."""
+
+    labels: Strings = field(default_factory=dict)
+    annotations: Strings = field(default_factory=dict)
+
+
+def of(obj: Mapping[str, Any] | None) -> Metadata:
+    """Read labels and annotations of an object; an absent object has none."""
+    metadata = (obj or {}).get("metadata") or {}
+    return Metadata(metadata.get("labels") or {}, metadata.get("annotations") or {})
+
+
+def node_selector(selector: Strings) -> str:
+    """Write a node selector as the PodNodeSelector plugin reads it: sorted ``k=v``, commas."""
+    return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
+
+
+def desired(owner: tenant.Tenant, name: str, found: Metadata) -> Metadata:
+    """Return what the tenant's namespace `name` must carry.
+
+    :param found: its present metadata, which namespace selectors are matched against
+    """
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    spec = owner.spec
+    options = spec.namespace_options
+    if spec.cordoned:
+        labels[constants.CORDONED_LABEL] = "true"
+    for extra in _additional(options, owner, name, found.labels):
+        for key, value in extra.labels.items():
+            labels.setdefault(key, value)
+        for key, value in extra.annotations.items():
+            annotations.setdefault(key, value)
+    if spec.node_selector:
+        annotations[constants.NODE_SELECTOR_ANNOTATION] = node_selector(spec.node_selector)
+    labels[constants.TENANT_LABEL] = owner.metadata.name
+    labels[constants.NAME_LABEL] = name
+    return Metadata(labels, annotations)
+
+
+def _additional(
+    options: tenant.NamespaceOptions | None, owner: tenant.Tenant, name: str, labels: Strings
+) -> Iterator[Metadata]:
+    """Yield what the two deprecated fields add; an earlier key wins."""
+    if options is None:
+        return
+    if options.additional_metadata is not None:
+        yield Metadata(options.additional_metadata.labels, options.additional_metadata.annotations)
+    for entry in options.additional_metadata_list:
+        selector = entry.namespace_selector
+        if selector is None or selectors.matches(selector.plain(), labels):
+            yield Metadata(
+                {key: _rendered(value, owner, name) for key, value in entry.labels.items()},
+                {key: _rendered(value, owner, name) for key, value in entry.annotations.items()},
+            )
+
+
+def _rendered(value: str, owner: tenant.Tenant, name: str) -> str:
+    """Fill ``{{tenant.name}}`` and ``{{namespace}}``, the only two variables of these fields."""
+    words = {"tenant.name": owner.metadata.name, "namespace": name}
+    return _TEMPLATE.sub(lambda match: words[match[1]], value)
+
+
+def check_node_selector(
+    owner: tenant.Tenant, old: Metadata, new: Metadata
+) -> verdicts.Denial | None:
+    """Refuse any other node selector than the tenant's own.
+
+    PodNodeSelector obeys this annotation, so also for a tenant without a selector only the
+    platform may say where its pods go.
+    """
+    key = constants.NODE_SELECTOR_ANNOTATION
+    if not owner.spec.node_selector:
+        changed = new.annotations.get(key) != old.annotations.get(key)
+        return _node_selector_denial("cannot be updated") if changed else None
+    if key not in new.annotations:
+        return _node_selector_denial("cannot be removed")
+    if new.annotations[key] != node_selector(owner.spec.node_selector):
+        return _node_selector_denial("cannot be updated")
+    return None
+
+
+def check_forbidden(
+    owner: tenant.Tenant, name: str, old: Metadata, new: Metadata
+) -> verdicts.Denial | None:
+    """Refuse keys that owners may not set, judged on what they added or changed.
+
+    A value that the tenant itself would set is always fine.
+    """
+    options = owner.spec.namespace_options
+    if options is None:
+        return None
+    own = desired(owner, name, new)
+    for kind, rule, before, after, ours in (
+        ("annotation", options.forbidden_annotations, old.annotations, new.annotations,
+         own.annotations),
+        ("label", options.forbidden_labels, old.labels, new.labels, own.labels),
+    ):  # fmt: skip
+        if rule is None:
+            continue
+        for key in _changed(before, after):
+            if key in RESERVED_LABELS or ours.get(key) == after[key]:
+                continue
+            if key in (rule.denied) or regex.found(rule.denied_regex, key):
+                return verdicts.Denial(
+                    f"namespace {kind}s validation failed: {kind} {key} is forbidden for the "
+                    f"current Tenant. {_forbidden_words(rule)}",
+                    event=f"Forbidden{kind.capitalize()}",
+                )
+    return None
+
+
+def _node_selector_denial(why: str) -> verdicts.Denial:
+    return verdicts.Denial(
+        f"the {constants.NODE_SELECTOR_ANNOTATION} annotation is enforced via tenant, {why}",
+        event="ForbiddenNodeSelectorUpdate",
+    )
+
+
+def _forbidden_words(rule: common.Forbidden) -> str:
+    listed = ", ".join(rule.denied)
+    expression = rule.denied_regex
+    return (
+        f"Forbidden are one of the following ({listed}) or matching the regex {expression}".rstrip()
+    )
+
+
+def _changed(before: Strings, after: Strings) -> Iterable[str]:
+    return sorted(key for key, value in after.items() if before.get(key) != value)
+
+
+def check_required(
+    owner: tenant.Tenant, old: Metadata | None, new: Metadata
+) -> verdicts.Denial | None:
+    """Refuse a namespace that lacks metadata its tenant requires.
+
+    :param old: the stored metadata of an update, where only keys that changed are judged
+    """
+    options = owner.spec.namespace_options
+    required = options.required_metadata if options is not None else None
+    if required is None:
+        return None
+    for kind, rules, before, after in (
+        ("label", required.labels, old.labels if old else {}, new.labels),
+        ("annotation", required.annotations, old.annotations if old else {}, new.annotations),
+    ):
+        for key, expression in sorted(rules.items()):
+            if old is not None and before.get(key) == after.get(key):
+                continue
+            if key not in after:
+                return verdicts.Denial(f'required {kind} "{key}" not present')
+            if not regex.found(expression, after[key]):
+                return verdicts.Denial(
+                    f'required {kind} "{key}" value "{after[key]}" does not match '
+                    f'regex "{expression}"'
+                )
+    return None

@@ -1,0 +1,287 @@
+"""Decide to which tenant a namespace belongs, and who may change that (specs/capsule 5.3 to 5.5).
+
+A namespace's label, ownerReference and uid move together or not at all. Every decision looks at
+the stored object and at the final object after mutation; what the requester wrote in between
+counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenantry.api.capsule import configuration, constants, tenant
+from tenantry.api.capsule import resources as capsule
+from tenantry.directory import identity
+from tenantry.tenancy import evidence, verdicts
+
+Object = Mapping[str, Any]
+
+NOT_OWNED = "can not assign the desired namespace to a non-owned Tenant"
+NO_TENANT = "You do not have any Tenant assigned: please, reach out to the system administrators"
+PREFIX_AMBIGUOUS = "The Namespace prefix matches more than one available Tenant"
+PREFIX_UNKNOWN = "The Namespace prefix used doesn't match any available Tenant"
+UNASSIGNABLE = (
+    "Unable to assign namespace to tenant. "
+    "Please use capsule.clastix.io/tenant label when creating a namespace"
+)
+MULTIPLE_REFERENCES = "namespace can not have multiple Tenant ownerReferences"
+NOT_PATCHABLE_IN = "namespace can not be patched into a tenant"
+NOT_OWNED_BY_ANY = "namespace is not owned by any tenant"
+PATCH_DENIED = "denied patch request for this namespace"
+NOT_MIGRATABLE = "namespace can not be migrated between tenants"
+NOT_REMOVABLE = "namespace can not remove tenant ownership"
+INCOMPLETE = "namespace tenant ownership is incomplete"
+INCONSISTENT = "tenant label and ownerReference must both be set consistently or both be absent"
+FIXED_DURING_TERMINATION = "namespace tenant ownership can not change during termination"
+ONLY_OWNERS = "only tenant owners can create tenant-owned namespaces"
+TERMINATING = "tenant is terminating and does not accept new namespaces"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a namespace object says about its tenant: the label, and all Tenant references."""
+
+    label: str | None
+    references: tuple[tuple[str, str], ...]
+    """(name, uid) of each ownerReference to a Tenant"""
+
+    @property
+    def absent(self) -> bool:
+        return self.label is None and not self.references
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether label and one reference name the same tenant (its uid is not judged)."""
+        return len(self.references) == 1 and self.references[0][0] == self.label
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """Return every tenant that label or references name."""
+        names = {name for name, _ in self.references}
+        return frozenset(names | ({self.label} if self.label is not None else set()))
+
+    @property
+    def uid(self) -> str:
+        return self.references[0][1] if self.references else ""
+
+
+def assignment(namespace: Object | None) -> Assignment:
+    """Read the assignment from a namespace object; an absent object has none."""
+    metadata = (namespace or {}).get("metadata") or {}
+    label = (metadata.get("labels") or {}).get(constants.TENANT_LABEL)
+    references = tuple(
+        (str(reference.get("name", "")), str(reference.get("uid", "")))
+        for reference in metadata.get("ownerReferences") or ()
+        if is_tenant_reference(reference)
+    )
+    return Assignment(label, references)
+
+
+def is_tenant_reference(reference: Object) -> bool:
+    """Tell whether an ownerReference points at a Tenant, whatever version it names."""
+    group = str(reference.get("apiVersion", "")).partition("/")[0]
+    return group == constants.GROUP and reference.get("kind") == capsule.TENANTS.kind
+
+
+def reference_to(owner: tenant.Tenant) -> dict[str, Any]:
+    """Return the (non-controller) ownerReference that ties a namespace to its tenant."""
+    return {
+        "apiVersion": constants.API_VERSION,
+        "kind": capsule.TENANTS.kind,
+        "name": owner.metadata.name,
+        "uid": owner.metadata.uid,
+    }
+
+
+def terminating(obj: Object | None) -> bool:
+    """Tell whether an object is being deleted."""
+    return bool(((obj or {}).get("metadata") or {}).get("deletionTimestamp"))
+
+
+def prefix_forced(owner: tenant.Tenant, config: configuration.CapsuleConfigurationSpec) -> bool:
+    """Tell whether names must start with ``<tenant>-``; the tenant's word beats the global one."""
+    own = owner.spec.force_tenant_prefix
+    return config.force_tenant_prefix if own is None else own
+
+
+def assign(namespace: Object, known: evidence.Evidence) -> tenant.Tenant | verdicts.Denial | None:
+    """Choose the tenant of a namespace that is being created; None leaves it alone."""
+    wanted = assignment(namespace)
+    klass = known.requester_class
+    if klass is identity.Class.UNKNOWN or (klass is identity.Class.ADMIN and wanted.absent):
+        return None
+    name = str((namespace.get("metadata") or {}).get("name") or "")
+    if wanted.label is not None or klass is identity.Class.ADMIN:
+        return _requested(wanted, name, known)
+    candidates = [t for t in known.tenants.values() if known.owned(t.metadata.name)]
+    if not candidates:
+        return verdicts.Denial(NO_TENANT)
+    if len(candidates) == 1:
+        return _prefixed(candidates[0], name, known)
+    return _closest(candidates, name, known)
+
+
+def _requested(
+    wanted: Assignment, name: str, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial:
+    if wanted.label is None and len(wanted.references) > 1:
+        return verdicts.Denial(MULTIPLE_REFERENCES)
+    label = wanted.references[0][0] if wanted.label is None else wanted.label
+    found = known.owned(label)
+    if found is None:
+        return verdicts.Denial(NOT_OWNED, code=400)
+    return _prefixed(found, name, known)
+
+
+def _prefixed(
+    owner: tenant.Tenant, name: str, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial:
+    prefix = f"{owner.metadata.name}-"
+    if prefix_forced(owner, known.config) and not name.startswith(prefix):
+        return verdicts.Denial(
+            f"The Namespace name must start with '{prefix}' "
+            "when ForceTenantPrefix is enabled in the Tenant.",
+            event="InvalidTenantPrefix",
+        )
+    return owner
+
+
+def _closest(
+    candidates: Iterable[tenant.Tenant], name: str, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial:
+    """Take the longest ``<tenant>-`` that begins the name, whatever the prefix flags say."""
+    prefixing = [t for t in candidates if name.startswith(f"{t.metadata.name}-")]
+    if prefixing:
+        # Two different names of equal length cannot both begin one name, so this is unique.
+        return max(prefixing, key=lambda t: len(t.metadata.name))
+    if any(prefix_forced(t, known.config) for t in candidates):
+        return verdicts.Denial(PREFIX_UNKNOWN)
+    return verdicts.Denial(UNASSIGNABLE)
+
+
+def rebind(
+    old: Object, new: Object, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial | None:
+    """Choose the tenant of a namespace that is being updated (mutating side).
+
+    Returns the tenant whose label and reference the object must carry, or None to leave it.
+    """
+    stored, wanted = assignment(old), assignment(new)
+    if known.requester_class is identity.Class.ADMIN:
+        return _administered(wanted, known)
+    if known.requester_class is identity.Class.UNKNOWN:
+        return None
+    if stored.absent:
+        return verdicts.Denial(NOT_OWNED_BY_ANY if wanted.absent else NOT_PATCHABLE_IN)
+    if len(stored.mentioned) > 1:
+        return verdicts.Denial(INCOMPLETE)
+    (current,) = stored.mentioned
+    if current in wanted.mentioned:
+        found = known.owned(current)
+        return verdicts.Denial(PATCH_DENIED) if found is None else found
+    return verdicts.Denial(NOT_REMOVABLE if wanted.absent else NOT_MIGRATABLE)
+
+
+def _administered(
+    wanted: Assignment, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial | None:
+    """Complete an administrator's half-written assignment; refuse a contradictory one."""
+    if wanted.absent:
+        return None
+    if len(wanted.references) > 1:
+        return verdicts.Denial(MULTIPLE_REFERENCES)
+    if wanted.references and wanted.label not in (None, wanted.references[0][0]):
+        return verdicts.Denial(
+            f'namespace label "{wanted.label}" does not match '
+            f'owner reference "{wanted.references[0][0]}"'
+        )
+    (name,) = wanted.mentioned
+    found = known.tenants.get(name)
+    if found is None:
+        return verdicts.Denial(f'tenant "{name}" not found', code=400)
+    if wanted.references and wanted.uid != found.metadata.uid:
+        return verdicts.Denial(
+            f'tenant ownerReference UID mismatch: "{wanted.uid}" is not the uid '
+            f'"{found.metadata.uid}" of tenant "{name}"'
+        )
+    return found
+
+
+def validate_create(
+    namespace: Object, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial | None:
+    """Judge the final object of a create; returns its tenant, or None if it has none.
+
+    Mutation by others may have happened after ours, so nothing the mutating step did is trusted.
+    """
+    final = assignment(namespace)
+    klass = known.requester_class
+    if klass is identity.Class.UNKNOWN:
+        return None if final.absent else verdicts.Denial(ONLY_OWNERS)
+    if final.absent:
+        return None if klass is identity.Class.ADMIN else verdicts.Denial(NO_TENANT)
+    if not final.complete:
+        return verdicts.Denial(INCONSISTENT if klass is identity.Class.ADMIN else INCOMPLETE)
+    found = known.owned(final.references[0][0])
+    if found is None or found.metadata.uid != final.uid:
+        return verdicts.Denial(NOT_OWNED, code=400)
+    if found.metadata.deletion_timestamp:
+        return verdicts.Denial(TERMINATING)
+    return found
+
+
+def validate_update(
+    old: Object,
+    new: Object,
+    known: evidence.Evidence,
+    *,
+    finalize: bool = False,
+) -> tenant.Tenant | verdicts.Denial | None:
+    """Judge an update by the stored and the final object, for every subresource.
+
+    Returns the tenant whose rules the change must still pass, or None when there are none.
+    """
+    stored, final = assignment(old), assignment(new)
+    klass = known.requester_class
+    if finalize or terminating(old):
+        return None if stored == final else verdicts.Denial(FIXED_DURING_TERMINATION)
+    if klass is identity.Class.ADMIN:
+        return _validate_administered(stored, final, known)
+    if stored.absent:
+        if not final.absent:
+            return verdicts.Denial(NOT_PATCHABLE_IN)
+        return verdicts.Denial(NOT_OWNED_BY_ANY) if klass is identity.Class.CAPSULE else None
+    if stored != final:
+        return verdicts.Denial(_why_changed(stored, final))
+    if klass is identity.Class.UNKNOWN:
+        # A node controller or a backup tool may touch other fields, even of a damaged namespace.
+        return known.tenants.get(stored.label or "") if stored.complete else None
+    if not stored.complete:
+        return verdicts.Denial(INCOMPLETE)
+    found = known.owned(stored.references[0][0])
+    return verdicts.Denial(PATCH_DENIED) if found is None else found
+
+
+def _why_changed(stored: Assignment, final: Assignment) -> str:
+    if final.absent:
+        return NOT_REMOVABLE
+    if final.mentioned - stored.mentioned:
+        return NOT_MIGRATABLE
+    return INCOMPLETE
+
+
+def _validate_administered(
+    stored: Assignment, final: Assignment, known: evidence.Evidence
+) -> tenant.Tenant | verdicts.Denial | None:
+    if final.absent:
+        return None
+    if not final.complete:
+        return verdicts.Denial(INCONSISTENT)
+    found = known.tenants.get(final.references[0][0])
+    if found is None or found.metadata.uid != final.uid:
+        return verdicts.Denial(INCONSISTENT)
+    if stored == final:
+        return found
+    return verdicts.Denial(TERMINATING) if found.metadata.deletion_timestamp else None

@@ -1,0 +1,171 @@
+"""What a Tenant says about itself (specs/capsule 1.3, 2.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from tenantry.api import meta
+from tenantry.api.capsule import constants, tenant
+from tenantry.directory import owners
+from tenantry.runtime import conditions
+from tenantry.tenancy import enforcement, metadata
+
+Object = dict[str, Any]
+
+WAITING_FOR_PODS = "waiting for pods to finalize"
+WAITING_FOR_NAMESPACE = "waiting for namespace finalization"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One namespace of a tenant as the last reconcile left it.
+
+    :param error: why it could not be reconciled; empty when it is in order
+    :param waiting: what its deletion still waits for; empty while it lives
+    """
+
+    name: str
+    uid: str
+    error: str = ""
+    cordoned: bool = False
+    waiting: str = ""
+    managed: metadata.Metadata = field(default_factory=metadata.Metadata)
+
+
+def desired(
+    found: tenant.Tenant,
+    *,
+    spec: Mapping[str, Any],
+    entries: Iterable[owners.Owner],
+    spaces: Sequence[Space],
+    error: str = "",
+    now: float,
+) -> Object:
+    """Return the status to write; equal to the present one when there is nothing to say.
+
+    :param spec: the specification as stored, for the fields without effect
+    :param error: a failure that concerns the tenant and none of its namespaces
+    """
+    before = found.status
+    generation = found.metadata.generation
+    deleting = bool(found.metadata.deletion_timestamp)
+    cordoned = found.spec.cordoned
+    state = "Terminating" if deleting else "Cordoned" if cordoned else "Active"
+    spaces = sorted(spaces, key=lambda space: space.name)
+    known = {space.name: space.conditions or [] for space in (before.spaces)}
+    status: Object = {
+        "state": state,
+        "size": len(spaces),
+        "observedGeneration": generation,
+        "owners": [
+            {
+                "kind": entry.subject.kind,
+                "name": entry.subject.name,
+                "clusterRoles": list(entry.cluster_roles),
+            }
+            for entry in entries
+        ],
+        "namespaces": [space.name for space in spaces],
+        "spaces": [
+            _space(space, known.get(space.name, []), cordoned=cordoned, now=now) for space in spaces
+        ],
+        "conditions": _merged(
+            before.conditions or [],
+            _tenant_conditions(found, spec, spaces, error, generation),
+            now,
+        ),
+    }
+    return status
+
+
+def _tenant_conditions(
+    found: tenant.Tenant,
+    spec: Mapping[str, Any],
+    spaces: Iterable[Space],
+    error: str,
+    generation: int,
+) -> list[meta.Condition]:
+    failed = [f"namespace {space.name}: {space.error}" for space in spaces if space.error]
+    problems = ([error] if error else []) + failed
+    vain = enforcement.unenforced(spec)
+    return [
+        _ready("; ".join(problems), generation),
+        _cordoned(found.spec.cordoned, constants.TENANT_CORDONED_MESSAGE, generation),
+        meta.Condition(
+            type=constants.ENFORCED,
+            status="False" if vain else "True",
+            reason=constants.NOT_ENFORCED_REASON if vain else constants.ENFORCED_REASON,
+            message=f"no effect in this release: {', '.join(vain)}" if vain else "",
+            observed_generation=generation,
+        ),
+    ]
+
+
+def _ready(problem: str, generation: int) -> meta.Condition:
+    return meta.Condition(
+        type=constants.READY,
+        status="False" if problem else "True",
+        reason=constants.FAILED_REASON if problem else constants.SUCCEEDED_REASON,
+        message=problem or constants.READY_MESSAGE,
+        observed_generation=generation,
+    )
+
+
+def _cordoned(is_cordoned: bool, words: str, generation: int) -> meta.Condition:
+    return meta.Condition(
+        type=constants.CORDONED,
+        status="True" if is_cordoned else "False",
+        reason=constants.CORDONED_REASON if is_cordoned else constants.ACTIVE_REASON,
+        message=words if is_cordoned else constants.NOT_CORDONED_MESSAGE,
+        observed_generation=generation,
+    )
+
+
+def _space(space: Space, before: list[meta.Condition], *, cordoned: bool, now: float) -> Object:
+    wanted = [_ready(space.error, 0)]
+    if cordoned or space.cordoned:
+        wanted.append(
+            _cordoned(
+                True,
+                constants.TENANT_CORDONED_MESSAGE
+                if cordoned
+                else constants.NAMESPACE_CORDONED_MESSAGE,
+                0,
+            )
+        )
+    else:
+        wanted.append(_cordoned(False, "", 0))
+    if space.waiting:
+        wanted.append(
+            meta.Condition(
+                type=constants.TERMINATING,
+                status="False",
+                reason=constants.PENDING_UNMANAGED_REASON,
+                message=space.waiting,
+            )
+        )
+    managed: Object = {}
+    if space.managed.labels:
+        managed["labels"] = dict(space.managed.labels)
+    if space.managed.annotations:
+        managed["annotations"] = dict(space.managed.annotations)
+    return {
+        "name": space.name,
+        "uid": space.uid,
+        "conditions": _merged(before, wanted, now),
+        "metadata": managed,
+    }
+
+
+def _merged(before: list[meta.Condition], wanted: list[meta.Condition], now: float) -> list[Object]:
+    """Keep each condition's transition time unless its status changed; drop what is not wanted."""
+    types = {condition.type for condition in wanted}
+    merged = [condition for condition in before if condition.type in types]
+    for condition in wanted:
+        merged, _ = conditions.set_condition(merged, condition, now)
+    plain: list[Object] = msgspec.to_builtins(merged)
+    return plain

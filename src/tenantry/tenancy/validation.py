@@ -1,0 +1,265 @@
+"""Whether a Tenant, TenantOwner or CapsuleConfiguration makes sense (specs/capsule 5.7).
+
+Only what the schema cannot say. Problems are collected, so that one attempt shows all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tenantry.api import meta
+from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
+from tenantry.core import errors, names, regex, selectors
+from tenantry.directory import identity
+
+MOST_PROBLEMS = 10
+
+
+def message(kind: str, name: str, problems: list[str]) -> str:
+    """Join problems as the API server words invalid objects."""
+    shown = problems[:MOST_PROBLEMS]
+    if len(problems) > MOST_PROBLEMS:
+        shown.append(f"and {len(problems) - MOST_PROBLEMS} more")
+    body = shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]"
+    return f'{kind} "{name}" is invalid: {body}'
+
+
+def tenant_problems(found: tenant.Tenant, *, creating: bool) -> list[str]:
+    """Return what is wrong with a Tenant; an update keeps a name that was accepted before."""
+    spec = found.spec
+    problems: list[str] = []
+    if creating and not names.is_dns_label(found.metadata.name):
+        problems.append(
+            f'metadata.name: Invalid value: "{errors.shown(found.metadata.name)[1:-1]}": '
+            "must be at most 63 lower case letters, digits or '-', since it becomes the value "
+            "of a label and the prefix of names"
+        )
+    for index, owner in enumerate(spec.owners):
+        problems += _subject(owner.kind, owner.name, f"spec.owners[{index}]")
+        for role, field in _roles(owner.cluster_roles, f"spec.owners[{index}].clusterRoles"):
+            problems += _role(role, field)
+        problems += _metadata(owner.labels, owner.annotations, f"spec.owners[{index}]")
+    for index, binding in enumerate(spec.additional_role_bindings):
+        problems += _binding(binding, f"spec.additionalRoleBindings[{index}]")
+    for number, rule in enumerate(spec.rules):
+        field = f"spec.rules[{number}]"
+        problems += _selector(rule.namespace_selector, f"{field}.namespaceSelector")
+        bindings = rule.permissions.bindings if rule.permissions else None
+        for index, binding in enumerate(bindings or ()):
+            problems += _binding(binding, f"{field}.permissions.bindings[{index}]")
+    for index, selector in enumerate(spec.permissions.match_owners):
+        problems += _selector(selector, f"spec.permissions.matchOwners[{index}]")
+    for key, value in sorted((spec.node_selector or {}).items()):
+        problems += _label(key, value, "spec.nodeSelector")
+    problems += _namespace_options(spec.namespace_options)
+    problems += [problem for field, value in _expressions(spec) for problem in _regex(value, field)]
+    return problems
+
+
+def tenant_warnings(found: tenant.Tenant) -> list[str]:
+    """Return what works but is probably not meant, or will go away."""
+    warnings = []
+    seen: dict[identity.Subject, int] = {}
+    for index, owner in enumerate(found.spec.owners):
+        subject = identity.Subject(owner.kind, owner.name)
+        if subject in seen:
+            warnings.append(
+                f"spec.owners[{index}]: Duplicate value: {owner.kind} "
+                f"{errors.shown(owner.name)} is also spec.owners[{seen[subject]}]; "
+                "their cluster roles are merged"
+            )
+        seen.setdefault(subject, index)
+    return warnings
+
+
+def tenant_owner_problems(found: tenant_owner.TenantOwner) -> list[str]:
+    """Return what is wrong with a TenantOwner."""
+    problems = _subject(found.spec.kind, found.spec.name, "spec")
+    for role, field in _roles(found.spec.cluster_roles, "spec.clusterRoles"):
+        problems += _role(role, field)
+    return problems
+
+
+def configuration_problems(found: configuration.CapsuleConfiguration) -> list[str]:
+    """Return what is wrong with a CapsuleConfiguration."""
+    spec = found.spec
+    problems: list[str] = []
+    for field, subjects in (("users", spec.users), ("administrators", spec.administrators)):
+        for index, subject in enumerate(subjects or ()):
+            problems += _subject(subject.kind, subject.name, f"spec.{field}[{index}]")
+    expressions = [("spec.protectedNamespaceRegex", spec.protected_namespace_regex)]
+    if spec.node_metadata is not None:
+        for field, rule in (
+            ("forbiddenLabels", spec.node_metadata.forbidden_labels),
+            ("forbiddenAnnotations", spec.node_metadata.forbidden_annotations),
+        ):
+            if rule is not None:
+                expressions.append((f"spec.nodeMetadata.{field}.regex", rule.denied_regex))
+    for field, expression in expressions:
+        try:
+            regex.compile(expression or "", field)
+        except errors.InvalidValueError as problem:
+            problems.append(
+                f'{field} "{errors.shown(expression)[1:-1]}" is not a valid regular expression: '
+                f"{problem.accepted}"
+            )
+    return problems
+
+
+def configuration_warnings(found: configuration.CapsuleConfiguration) -> list[str]:
+    """Return the deprecated fields in use."""
+    return [
+        f"spec.{field} is deprecated; use spec.users"
+        for field, value in (
+            ("userNames", found.spec.user_names),
+            ("userGroups", found.spec.user_groups),
+        )
+        if value
+    ]
+
+
+def _subject(kind: str, name: str, field: str) -> list[str]:
+    if kind == "ServiceAccount" and identity.split_service_account(name) is None:
+        return [
+            f"{field}.name: Invalid value: {errors.shown(name)}: a ServiceAccount must be named "
+            f"{identity.SERVICE_ACCOUNT_PREFIX}<namespace>:<name>"
+        ]
+    if not name:
+        return [f'{field}.name: Invalid value: "": must not be empty']
+    return []
+
+
+def _roles(roles: list[str] | None, field: str) -> Iterator[tuple[str, str]]:
+    for index, role in enumerate(roles or ()):
+        yield role, f"{field}[{index}]"
+
+
+def _role(role: str, field: str) -> list[str]:
+    # RBAC names are path segments: anything but "/", "%", "." and ".." may stand in them.
+    if role and role not in {".", ".."} and "/" not in role and "%" not in role:
+        return []
+    return [f"{field}: Invalid value: {errors.shown(role)}: must be the name of a ClusterRole"]
+
+
+def _binding(binding: Any, field: str) -> list[str]:
+    problems = _role(binding.cluster_role_name, f"{field}.clusterRoleName")
+    for index, subject in enumerate(binding.subjects):
+        where = f"{field}.subjects[{index}]"
+        if subject.kind == "ServiceAccount" and ":" in subject.name:
+            problems.append(
+                f"{where}.name: Invalid value: {errors.shown(subject.name)}: "
+                "must be the account's name alone; its namespace has a field of its own"
+            )
+        if subject.kind == "ServiceAccount" and not subject.namespace:
+            problems.append(f"{where}.namespace: Required value: for a ServiceAccount")
+    return problems + _metadata(binding.labels, binding.annotations, field)
+
+
+def _metadata(
+    labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, field: str
+) -> list[str]:
+    problems = []
+    for key, value in sorted((labels or {}).items()):
+        problems += _label(key, value, f"{field}.labels")
+    for key in sorted(annotations or {}):
+        problems += _key(key, f"{field}.annotations")
+    return problems
+
+
+def _key(key: str, field: str) -> list[str]:
+    if names.is_qualified_name(key):
+        return []
+    return [f"{field}: Invalid value: {errors.shown(key)}: must be a key such as example.com/name"]
+
+
+def _label(key: str, value: str, field: str) -> list[str]:
+    problems = _key(key, field)
+    if not names.is_label_value(value):
+        problems.append(
+            f"{field}[{key}]: Invalid value: {errors.shown(value)}: must be at most 63 letters, "
+            "digits, '-', '_' or '.'"
+        )
+    return problems
+
+
+def _selector(selector: meta.LabelSelector | None, field: str) -> list[str]:
+    if selector is None:
+        return []
+    try:
+        selectors.matcher(selector.plain(), field)
+    except errors.InvalidValueError as problem:
+        return [str(problem)]
+    return []
+
+
+def _namespace_options(options: tenant.NamespaceOptions | None) -> list[str]:
+    if options is None:
+        return []
+    field = "spec.namespaceOptions"
+    problems: list[str] = []
+    extras: list[tuple[str, Any]] = []
+    if options.additional_metadata is not None:
+        extras.append((f"{field}.additionalMetadata", options.additional_metadata))
+    for index, entry in enumerate(options.additional_metadata_list):
+        extras.append((f"{field}.additionalMetadataList[{index}]", entry))
+        problems += _selector(
+            entry.namespace_selector, f"{field}.additionalMetadataList[{index}].namespaceSelector"
+        )
+    for where, extra in extras:
+        for key, value in sorted((extra.labels or {}).items()):
+            # A template is judged by its shape only: its value is known per namespace.
+            problems += _label(key, "" if "{{" in value else value, f"{where}.labels")
+            if key in {constants.TENANT_LABEL, constants.NAME_LABEL}:
+                problems.append(f"{where}.labels[{key}]: Forbidden: this label ties a namespace "
+                                "to its tenant and is written by the platform")  # fmt: skip
+        for key in sorted(extra.annotations or {}):
+            problems += _key(key, f"{where}.annotations")
+            if key == constants.NODE_SELECTOR_ANNOTATION:
+                problems.append(f"{where}.annotations[{key}]: Forbidden: use spec.nodeSelector")
+    return problems
+
+
+def _expressions(spec: tenant.TenantSpec) -> Iterator[tuple[str, str]]:
+    """Yield every regular expression of a specification with its path."""
+    for field, allowed in (
+        ("storageClasses", spec.storage_classes),
+        ("runtimeClasses", spec.runtime_classes),
+        ("priorityClasses", spec.priority_classes),
+        ("deviceClasses", spec.device_classes),
+        ("gatewayOptions.allowedClasses",
+         spec.gateway_options and spec.gateway_options.allowed_classes),
+        ("ingressOptions.allowedClasses",
+         spec.ingress_options and spec.ingress_options.allowed_classes),
+        ("ingressOptions.allowedHostnames",
+         spec.ingress_options and spec.ingress_options.allowed_hostnames),
+        ("containerRegistries", spec.container_registries),
+    ):  # fmt: skip
+        if allowed and allowed.allowed_regex:
+            yield f"spec.{field}.allowedRegex", allowed.allowed_regex
+    for prefix, options in (
+        ("namespaceOptions", spec.namespace_options),
+        ("serviceOptions", spec.service_options),
+    ):
+        if options is None:
+            continue
+        for field, rule in (
+            ("forbiddenLabels", options.forbidden_labels),
+            ("forbiddenAnnotations", options.forbidden_annotations),
+        ):
+            if rule is not None and rule.denied_regex:
+                yield f"spec.{prefix}.{field}.deniedRegex", rule.denied_regex
+    required = spec.namespace_options and spec.namespace_options.required_metadata
+    if required:
+        for kind, rules in (("labels", required.labels), ("annotations", required.annotations)):
+            for key, expression in sorted((rules or {}).items()):
+                yield f"spec.namespaceOptions.requiredMetadata.{kind}[{key}]", expression
+
+
+def _regex(expression: str, field: str) -> list[str]:
+    try:
+        regex.compile(expression, field)
+    except errors.InvalidValueError as problem:
+        # Clients of the original look for these words.
+        return [f"unable to compile {field.rpartition('.')[2]}: {problem}"]
+    return []

@@ -1,0 +1,14 @@
+"""What a tenancy decision can say besides yes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A refusal: the message is what the user reads, `event` the reason of the audit event."""
+
+    message: str
+    code: int = 403
+    event: str = ""
