@@ -294,7 +294,7 @@ class TenantStatus(common.Wire, kw_only=True):
 
     state: State = "Active"
     """`Active`, `Cordoned` or `Terminating`."""
-    size: Annotated[int, schema.facts(minimum=0)] = 0
+    size: Annotated[int, schema.facts(minimum=0, default=0)] = 0
     """How many namespaces the tenant has."""
     namespaces: list[str] = []
     """Names of the tenant's namespaces, sorted."""

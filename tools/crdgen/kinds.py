@@ -1,0 +1,121 @@
+"""The kinds to generate, with what `kubectl get` shows of each."""
+
+from __future__ import annotations
+
+from tools.crdgen import definition
+
+from tenantry.api.capsule import (
+    configuration,
+    constants,
+    quantity_ledger,
+    resources,
+    tenant,
+    tenant_owner,
+)
+
+
+def _condition(name: str, type: str, part: str, description: str) -> definition.Column:
+    return definition.Column(
+        name=name,
+        path=f'.status.conditions[?(@.type=="{type}")].{part}',
+        description=description,
+    )
+
+
+AGE = definition.Column(
+    name="Age", type="date", path=".metadata.creationTimestamp", description="Age"
+)
+READY = _condition("Ready", constants.READY, "status", "Whether everything is as it shall be")
+STATUS = _condition("Status", constants.READY, "message", "Why it is ready or not")
+
+KINDS = (
+    definition.Kind(
+        resource=resources.TENANTS,
+        short_names=("tnt",),
+        versions=(
+            definition.Version(
+                name="v1beta2",
+                struct=tenant.Tenant,
+                # The name is the value of a label on every namespace of the tenant.
+                name_facts={"maxLength": 63},
+                columns=(
+                    _condition(
+                        "State", constants.CORDONED, "reason", "Whether the tenant is cordoned"
+                    ),
+                    definition.Column(
+                        name="Namespace quota",
+                        type="integer",
+                        path=".spec.namespaceOptions.quota",
+                        description="Most namespaces the tenant may have",
+                    ),
+                    definition.Column(
+                        name="Namespace count",
+                        type="integer",
+                        path=".status.size",
+                        description="Namespaces the tenant has",
+                    ),
+                    definition.Column(
+                        name="Node selector",
+                        path=".spec.nodeSelector",
+                        description="Labels of the nodes that the tenant's pods run on",
+                    ),
+                    READY,
+                    STATUS,
+                    AGE,
+                ),
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=resources.TENANT_OWNERS,
+        short_names=("to",),
+        versions=(
+            definition.Version(
+                name="v1beta2", struct=tenant_owner.TenantOwner, columns=(READY, AGE)
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=resources.CONFIGURATIONS,
+        versions=(
+            definition.Version(
+                name="v1beta2",
+                struct=configuration.CapsuleConfiguration,
+                columns=(READY, STATUS, AGE),
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=resources.QUANTITY_LEDGERS,
+        short_names=("ql",),
+        versions=(
+            definition.Version(
+                name="v1beta2",
+                struct=quantity_ledger.QuantityLedger,
+                columns=(
+                    definition.Column(
+                        name="TargetKind",
+                        path=".spec.targetRef.kind",
+                        description="Kind whose limit is counted",
+                    ),
+                    definition.Column(
+                        name="TargetNamespace",
+                        path=".spec.targetRef.namespace",
+                        description="Namespace of the object whose limit is counted",
+                    ),
+                    definition.Column(
+                        name="TargetName",
+                        path=".spec.targetRef.name",
+                        description="Name of the object whose limit is counted",
+                    ),
+                    definition.Column(
+                        name="Reserved",
+                        path=".status.reserved",
+                        description="Amount held by reservations",
+                    ),
+                    AGE,
+                ),
+            ),
+        ),
+    ),
+)
