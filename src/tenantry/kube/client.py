@@ -101,6 +101,7 @@ class Client(reads.Reads):
         resource: resources.Resource,
         obj: Mapping[str, Any],
         *,
+        subresource: str = "",
         dry_run: bool = False,
         field_manager: str = "",
         effect: retry.Effect | None = None,
@@ -108,11 +109,14 @@ class Client(reads.Reads):
     ) -> Object:
         """Create an object in the namespace that its metadata names.
 
+        :param subresource: post `obj` (of a kind of its own, such as Eviction) below the object of
+            `resource` that its metadata names
         :param effect: "none" for reviews, which are answered and not stored
         """
+        namespace = (obj.get("metadata") or {}).get("namespace") or ""
         return await self._write(
             "POST",
-            resource.path((obj.get("metadata") or {}).get("namespace") or ""),
+            resource.path_of(obj, subresource) if subresource else resource.path(namespace),
             _typed(resource, obj),
             query=_options(dry_run, field_manager),
             effect="none" if dry_run else effect,
