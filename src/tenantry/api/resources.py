@@ -65,11 +65,22 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
 
     def path_of(self, obj: Mapping[str, Any], subresource: str = "") -> str:
         """Build the path of an object from its own metadata."""
-        metadata = obj.get("metadata") or {}
+        metadata = metadata_of(obj)
         name = metadata.get("name") or ""
         if not name:
             raise errors.InvalidValueError("metadata.name", name, "a name is needed")
         return self.path(metadata.get("namespace") or "", name, subresource)
+
+
+def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Give an object's metadata, empty when absent.
+
+    :raises InvalidValueError: when it is no mapping
+    """
+    metadata = obj.get("metadata") or {}
+    if not isinstance(metadata, Mapping):
+        raise errors.InvalidValueError("metadata", metadata, "must be an object")
+    return metadata
 
 
 def _segment(field: str, value: str) -> str:

@@ -113,7 +113,7 @@ class Client(reads.Reads):
             `resource` that its metadata names
         :param effect: "none" for reviews, which are answered and not stored
         """
-        namespace = (obj.get("metadata") or {}).get("namespace") or ""
+        namespace = resources.metadata_of(obj).get("namespace") or ""
         return await self._write(
             "POST",
             resource.path_of(obj, subresource) if subresource else resource.path(namespace),
@@ -187,7 +187,7 @@ class Client(reads.Reads):
         :raises InvalidValueError: without a resourceVersion, as that would overwrite others' work
         :raises Conflict: when it changed meanwhile
         """
-        if not (obj.get("metadata") or {}).get("resourceVersion"):
+        if not resources.metadata_of(obj).get("resourceVersion"):
             raise core_errors.InvalidValueError(
                 "metadata.resourceVersion", "", "a replace needs the version it was read at"
             )
@@ -234,11 +234,14 @@ class Client(reads.Reads):
             options["preconditions"] = preconditions
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
+        if dry_run:
+            # Beside a body, the server ignores the query of a delete.
+            options["dryRun"] = ["All"]
         return await self._write(
             "DELETE",
             resource.path(namespace, reads.named(name)),
             options,
-            query=_options(dry_run, ""),
+            query={},
             effect="none" if dry_run else None,
             timeout=timeout,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Self
 from urllib import parse
 
@@ -46,12 +46,12 @@ class Watch:
             self._response.close()
             self._response = None
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncGenerator[bytes, None]:
         async for lines in self.batches():
             for line in lines:
                 yield line
 
-    async def batches(self) -> AsyncIterator[list[bytes]]:
+    async def batches(self) -> AsyncGenerator[list[bytes], None]:
         """Iterate over all lines that arrived together: fewer switches for a busy stream."""
         if self._response is None:
             raise RuntimeError("enter the watch before iterating over it")
