@@ -41,6 +41,9 @@ ENFORCED = (
 NEUTRAL: Mapping[str, object] = {
     "ingressOptions.hostnameCollisionScope": "Disabled",
     "namespaceOptions.managedMetadataOnly": False,
+    "serviceOptions.allowedServices.externalName": True,
+    "serviceOptions.allowedServices.loadBalancer": True,
+    "serviceOptions.allowedServices.nodePort": True,
 }
 
 

@@ -91,15 +91,17 @@ def _rendered(value: str, owner: tenant.Tenant, name: str) -> str:
 def check_node_selector(
     owner: tenant.Tenant, old: Metadata, new: Metadata
 ) -> verdicts.Denial | None:
-    """Refuse any other node selector than the tenant's own.
+    """Refuse to change the node selector to anything but the tenant's own.
 
     PodNodeSelector obeys this annotation, so also for a tenant without a selector only the
-    platform may say where its pods go.
+    platform may say where its pods go. What is already stored passes: the controller repairs it,
+    and the system must be able to touch such a namespace meanwhile.
     """
     key = constants.NODE_SELECTOR_ANNOTATION
+    if new.annotations.get(key) == old.annotations.get(key):
+        return None
     if not owner.spec.node_selector:
-        changed = new.annotations.get(key) != old.annotations.get(key)
-        return _node_selector_denial("cannot be updated") if changed else None
+        return _node_selector_denial("cannot be updated")
     if key not in new.annotations:
         return _node_selector_denial("cannot be removed")
     if new.annotations[key] != node_selector(owner.spec.node_selector):
@@ -132,7 +134,6 @@ def check_forbidden(
                 return verdicts.Denial(
                     f"namespace {kind}s validation failed: {kind} {key} is forbidden for the "
                     f"current Tenant. {_forbidden_words(rule)}",
-                    event=f"Forbidden{kind.capitalize()}",
                 )
     return None
 
@@ -140,7 +141,6 @@ def check_forbidden(
 def _node_selector_denial(why: str) -> verdicts.Denial:
     return verdicts.Denial(
         f"the {constants.NODE_SELECTOR_ANNOTATION} annotation is enforced via tenant, {why}",
-        event="ForbiddenNodeSelectorUpdate",
     )
 
 

@@ -143,7 +143,6 @@ def _prefixed(
         return verdicts.Denial(
             f"The Namespace name must start with '{prefix}' "
             "when ForceTenantPrefix is enabled in the Tenant.",
-            event="InvalidTenantPrefix",
         )
     return owner
 

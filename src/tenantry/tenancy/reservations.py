@@ -87,7 +87,7 @@ class NamespaceReservations:
         except TimeoutError:
             message = TRY_AGAIN.format(tenant=owner.metadata.name)
             return verdicts.Denial(message, code=503)
-        return None if granted else verdicts.Denial(QUOTA_EXCEEDED, event="Overprovisioned")
+        return None if granted else verdicts.Denial(QUOTA_EXCEEDED)
 
     async def settle(self, owner: tenant.Tenant) -> float | None:
         """Drop reservations whose object was seen or can no longer appear.

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A refusal: the message is what the user reads, `event` the reason of the audit event."""
+    """A refusal: the message is what the user reads, the code the HTTP status."""
 
     message: str
     code: int = 403
-    event: str = ""

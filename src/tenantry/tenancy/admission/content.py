@@ -1,0 +1,98 @@
+"""What lies inside a tenant's namespaces: cordoning, managed objects, promotion (specs 5.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.directory import identity, owners
+from tenantry.runtime import admission
+from tenantry.tenancy import evidence
+
+MANAGED = (
+    "Labeling resources as controller managed can only be done by the controller or administrators"
+)
+PROMOTION_DISABLED = (
+    "service account owner promotion is disabled. Contact your system administrators"
+)
+PROMOTION_DISABLED_HERE = (
+    "service account owner promotion is disabled for this tenant. "
+    "Contact your system administrators"
+)
+
+_PROMOTIONS = (constants.PROMOTE_OWNER_LABEL, constants.PROMOTE_LABEL)
+
+Decision = admission.Decision
+
+
+def _labels(obj: Mapping[str, Any] | None) -> Mapping[str, str]:
+    labels: Mapping[str, str] = ((obj or {}).get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def _in_cordoned_namespace(review: admission.Review) -> bool:
+    # The webhook's namespaceSelector sends only objects of cordoned namespaces to this path.
+    return bool(review.namespace) and review.resource != resources.NAMESPACES.plural
+
+
+def cordon(review: admission.Review, known: evidence.Evidence) -> Decision:
+    """Refuse any write of a tenant's people in a frozen namespace."""
+    if known.requester_class is not identity.Class.CAPSULE:
+        return admission.Allow()
+    what = f"{review.group}/{review.version}/{review.kind}/{review.name}"
+    return admission.Deny(
+        f"The current namespace '{review.namespace}' is cordoned. The attempted operation "
+        f"{review.operation} for {what} is not permitted during cordoning status."
+    )
+
+
+def _is_managed(review: admission.Review) -> bool:
+    return any(
+        _labels(obj).get(constants.MANAGED_BY_LABEL) == constants.MANAGED_BY_CONTROLLER
+        for obj in (review.object, review.old)
+    )
+
+
+def protect_managed(_: admission.Review, known: evidence.Evidence) -> Decision:
+    """Keep everybody but us off the objects that we write, and off the label that says so."""
+    if known.requester_class is identity.Class.ADMIN:
+        return admission.Allow()
+    if identity.KUBE_SYSTEM_SERVICE_ACCOUNTS in known.requester.groups:
+        # The garbage collector and the namespace controller clean up; the quota and disruption
+        # controllers write status.
+        return admission.Allow()
+    return admission.Deny(MANAGED)
+
+
+def _concerns_promotion(review: admission.Review) -> bool:
+    if review.resource != resources.SERVICE_ACCOUNTS.plural or review.group:
+        return False
+    before, after = _labels(review.old), _labels(review.object)
+    return any(before.get(key) != after.get(key) for key in _PROMOTIONS)
+
+
+def promote(review: admission.Review, known: evidence.Evidence) -> Decision:
+    """Let only owners by specification promote or demote a service account of their tenant.
+
+    A promoted account is no owner in this sense, else promotion would spread by itself.
+    """
+    owner = known.tenants.get(known.tenant_name or "")
+    if owner is None or known.requester_class is identity.Class.ADMIN:
+        return admission.Allow()
+    if any(key in _labels(review.object) for key in _PROMOTIONS):
+        if not known.config.allow_service_account_promotion:
+            return admission.Deny(PROMOTION_DISABLED)
+        if not owner.spec.permissions.allow_owner_promotion:
+            return admission.Deny(PROMOTION_DISABLED_HERE)
+    if not owners.is_owner(known.owners_of(owner), known.requester):
+        return admission.Deny(
+            f"{known.requester.name} not allowed to promote serviceaccount to tenant owner"
+        )
+    return admission.Allow()
+
+
+CORDONING = admission.Step(name="content.cordon", matches=_in_cordoned_namespace, decide=cordon)
+MANAGING = admission.Step(name="content.managed", matches=_is_managed, decide=protect_managed)
+PROMOTING = admission.Step(name="content.promote", matches=_concerns_promotion, decide=promote)

@@ -1,0 +1,150 @@
+"""Namespaces: assignment, hijack prevention, and the rules of the tenant (specs/capsule 5.3-5.5)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants, tenant
+from tenantry.core import regex
+from tenantry.directory import identity
+from tenantry.runtime import admission, jsonpatch
+from tenantry.tenancy import evidence, ledger, metadata, ownership, verdicts
+
+CORDONED = "the selected tenant is cordoned"
+
+Object = dict[str, Any]
+Decision = admission.Decision
+
+
+def _is_namespace(review: admission.Review) -> bool:
+    return review.resource == resources.NAMESPACES.plural and not review.group
+
+
+def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:
+    """Tie a namespace to its tenant and give it the tenant's metadata."""
+    obj, old = review.object, review.old
+    if obj is None or review.subresource or ownership.terminating(old):
+        return admission.Allow()
+    owner = ownership.assign(obj, known) if old is None else ownership.rebind(old, obj, known)
+    if isinstance(owner, verdicts.Denial):
+        return refused(owner)
+    if owner is None:
+        return admission.Allow()
+    return admission.Patch(jsonpatch.difference(obj, assigned(obj, owner)))
+
+
+def assigned(obj: Object, owner: tenant.Tenant) -> Object:
+    """Return the namespace as it must be to belong to `owner`."""
+    result = copy.deepcopy(obj)
+    found = result.setdefault("metadata", {})
+    references = [
+        reference
+        for reference in found.get("ownerReferences") or []
+        if not ownership.is_tenant_reference(reference)
+    ]
+    mine = ownership.reference_to(owner)
+    for reference in found.get("ownerReferences") or []:
+        # A reference that is right already stays as it is, whatever version it names.
+        if ownership.is_tenant_reference(reference) and reference.get("uid") == mine["uid"]:
+            mine = reference
+    found["ownerReferences"] = [*references, mine]
+    name = found.get("name") or ""
+    wanted = metadata.desired(owner, name, metadata.of(result))
+    labels = {**(found.get("labels") or {}), **wanted.labels}
+    if not name:
+        # With generateName the API server writes this label itself, once there is a name.
+        labels.pop(constants.NAME_LABEL, None)
+    found["labels"] = labels
+    annotations = {**(found.get("annotations") or {}), **wanted.annotations}
+    if annotations:
+        found["annotations"] = annotations
+    return result
+
+
+def validate(review: admission.Review, known: evidence.Evidence) -> Decision:
+    """Judge the stored and the final object, for every verb and subresource."""
+    if review.operation == "DELETE":
+        return _validate_delete(review, known)
+    obj, old = review.object or {}, review.old
+    if old is None:
+        owner = ownership.validate_create(obj, known)
+    else:
+        owner = ownership.validate_update(
+            old, obj, known, finalize=review.subresource == "finalize"
+        )
+    if isinstance(owner, verdicts.Denial):
+        return refused(owner)
+    denial = None if owner is None else _chain(owner, obj, old, known)
+    return admission.Allow() if denial is None else refused(denial)
+
+
+def _validate_delete(review: admission.Review, known: evidence.Evidence) -> Decision:
+    old = review.old or {}
+    owner = known.tenants.get(ownership.assignment(old).label or "")
+    if owner is None or ownership.terminating(old):
+        return admission.Allow()
+    denial = _cordoning(owner, known)
+    return admission.Allow() if denial is None else refused(denial)
+
+
+def _chain(
+    owner: tenant.Tenant, obj: Object, old: Object | None, known: evidence.Evidence
+) -> verdicts.Denial | None:
+    """Apply the tenant's rules in the order in which users are used to see them fail."""
+    name = str((obj.get("metadata") or {}).get("name") or "")
+    before, after = metadata.of(old), metadata.of(obj)
+    user = known.requester_class is identity.Class.CAPSULE
+    return (
+        _cordoning(owner, known)
+        or (None if old is not None else _name(owner, name, known))
+        or (None if known.requester_class is identity.Class.ADMIN
+            else metadata.check_node_selector(owner, before, after))
+        or (metadata.check_forbidden(owner, name, before, after) if user else None)
+        or metadata.check_required(owner, None if old is None else before, after)
+    )  # fmt: skip
+
+
+def _cordoning(owner: tenant.Tenant, known: evidence.Evidence) -> verdicts.Denial | None:
+    if owner.spec.cordoned and known.requester_class is identity.Class.CAPSULE:
+        return verdicts.Denial(CORDONED)
+    return None
+
+
+def _name(owner: tenant.Tenant, name: str, known: evidence.Evidence) -> verdicts.Denial | None:
+    protected = known.config.protected_namespace_regex
+    if protected and regex.found(protected, name):
+        return verdicts.Denial(
+            f"Creating namespaces with name matching {protected} regexp is not allowed; "
+            "please, reach out to the system administrators"
+        )
+    prefix = f"{owner.metadata.name}-"
+    if ownership.prefix_forced(owner, known.config) and not name.startswith(prefix):
+        return verdicts.Denial(
+            f'The namespace doesn\'t match the tenant prefix, expected prefix "{prefix}"'
+        )
+    return None
+
+
+def reservation(
+    review: admission.Review, known: evidence.Evidence
+) -> tuple[tenant.Tenant, ledger.Claim] | None:
+    """Return what a validated request takes from its tenant's quota; None for nothing."""
+    if not _is_namespace(review) or review.operation != "CREATE" or review.object is None:
+        return None
+    owner = known.tenants.get(ownership.assignment(review.object).label or "")
+    if owner is None:
+        return None
+    found = review.object["metadata"]
+    return owner, ledger.Claim(uid=found["uid"], name=found["name"])
+
+
+def refused(denial: verdicts.Denial) -> admission.Deny:
+    """Word a denial for the API server."""
+    reason = "BadRequest" if denial.code == 400 else "Forbidden"
+    return admission.Deny(denial.message, code=denial.code, reason=reason)
+
+
+MUTATING = admission.Step(name="namespaces.assign", matches=_is_namespace, decide=mutate)
+VALIDATING = admission.Step(name="namespaces.ownership", matches=_is_namespace, decide=validate)

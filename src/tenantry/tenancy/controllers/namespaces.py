@@ -1,0 +1,191 @@
+"""Give each namespace of a tenant its RoleBindings and metadata.
+
+The unit of work is one namespace. New bindings are written before stale ones go, so that access
+never flickers, and they stay for as long as the namespace exists, so that owners can clean up
+what blocks its deletion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants, tenant
+from tenantry.directory import state as directory
+from tenantry.kube import errors
+from tenantry.runtime import apply, cluster, controller, fields, informer, jsonpatch
+from tenantry.tenancy import bindings, metadata, state, status
+
+Object = dict[str, Any]
+
+STALE_REFERENCE = (
+    "its ownerReference names an earlier tenant of that name (uid {found}, now {wanted}); "
+    "an administrator can tie it again by removing the ownerReference"
+)
+
+
+class NamespaceController:
+    """Reconciles one namespace by name."""
+
+    def __init__(
+        self,
+        source: cluster.Cluster,
+        known: state.State,
+        *,
+        on_outcome: Callable[[str], None],
+        concurrency: int = 8,
+    ) -> None:
+        """Build the controller.
+
+        :param on_outcome: called with the tenant's name when a namespace's outcome changed
+        """
+        self._on_outcome = on_outcome
+        self._known = known
+        self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
+        self._bindings: informer.Informer[bytes] = source.informer(
+            resources.ROLE_BINDINGS, informer.as_bytes, label_selector=state.MANAGED_SELECTOR
+        )
+        self.controller: controller.Controller[str] = (
+            controller.Controller(
+                "namespace",
+                self.reconcile,
+                concurrency=concurrency,
+                timing=source.timing,
+                registry=source.metrics,
+            )
+            .watches(known.namespaces, lambda event: [event.key[1]])
+            .watches(known.tenants, known.namespaces_of_tenant)
+            .watches(self._bindings, lambda event: [event.key[0]])
+            .watches(
+                known.tenant_owners, lambda event: known.members(known.tenants_of_owner(event))
+            )
+            .watches(
+                known.configurations,
+                lambda event: known.members(known.tenants_of_configuration(event)),
+            )
+            .watches(known.promotions, lambda event: self._siblings(event.key[0]))
+        )
+
+    def _siblings(self, namespace: str) -> list[str]:
+        name = self._known.directory.tenant_of(namespace)
+        return self._known.members([name]) if name is not None else []
+
+    async def reconcile(self, name: str) -> None:
+        """Make one namespace as its tenant wants it."""
+        view = self._known.directory.namespace(name)
+        owner = self._known.directory.tenant_named(view.tenant or "") if view else None
+        if view is None or owner is None or view.tenant is None:
+            if view is not None and view.tenant is None:
+                await self._prune(name, {})
+            return
+        if view.tenant_uid != owner.metadata.uid:
+            problem = STALE_REFERENCE.format(found=view.tenant_uid, wanted=owner.metadata.uid)
+            self._note(view, owner, error=problem)
+            return
+        if view.terminating:
+            self._note(view, owner)
+            return
+        try:
+            await self._bind(view, owner)
+            await self._label(view, owner)
+        except errors.KubeError as problem:
+            if _namespace_is_going(problem):
+                self._note(view, owner)
+                return
+            self._note(view, owner, error=str(problem))
+            raise
+        self._note(view, owner)
+
+    async def _bind(self, view: directory.NamespaceView, owner: tenant.Tenant) -> None:
+        wanted = bindings.desired(
+            owner, view.name, view.labels, self._known.directory.owners_of(owner)
+        )
+        found = {key: self._bindings.get(key, view.name) for key in wanted}
+        await asyncio.gather(
+            *(
+                self._applier.apply(resources.ROLE_BINDINGS, binding, _decoded(found[key]))
+                for key, binding in wanted.items()
+            )
+        )
+        await self._prune(view.name, wanted)
+
+    async def _prune(self, namespace: str, wanted: dict[str, Object]) -> None:
+        """Delete the bindings we made that are not wanted any more, and only those."""
+        observed = [msgspec.json.decode(raw) for raw in self._bindings.list(namespace)]
+        ours = [
+            binding
+            for binding in observed
+            if constants.ROLE_BINDING_LABEL in (binding["metadata"].get("labels") or {})
+        ]
+        keep = {(namespace, name) for name in wanted}
+        await self._applier.prune(resources.ROLE_BINDINGS, ours, keep)
+
+    async def _label(self, view: directory.NamespaceView, owner: tenant.Tenant) -> None:
+        observed = msgspec.json.decode(view.raw)
+        wanted = metadata.desired(
+            owner, view.name, metadata.Metadata(view.labels, view.annotations)
+        )
+        desired: Object = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": view.name, "labels": dict(wanted.labels)},
+        }
+        if wanted.annotations:
+            desired["metadata"]["annotations"] = dict(wanted.annotations)
+        stale = stale_keys(observed, wanted)
+        if stale:
+            # Whoever created the namespace owns these keys too, by our own mutation of the
+            # request, so giving up our share would leave them.
+            await self._applier.patch_json(resources.NAMESPACES, ("", view.name), stale)
+            return
+        await self._applier.apply(resources.NAMESPACES, desired, observed)
+
+    def _note(
+        self, view: directory.NamespaceView, owner: tenant.Tenant, *, error: str = ""
+    ) -> None:
+        found = metadata.Metadata(view.labels, view.annotations)
+        outcome = status.Space(
+            name=view.name,
+            uid=view.uid,
+            error=error,
+            cordoned=view.labels.get(constants.CORDONED_LABEL) == constants.TRUE,
+            managed=metadata.desired(owner, view.name, found),
+        )
+        if self._known.spaces.get(view.name) != outcome:
+            self._known.spaces[view.name] = outcome
+            self._on_outcome(owner.metadata.name)
+
+
+def stale_keys(observed: Object, wanted: metadata.Metadata) -> list[jsonpatch.Operation]:
+    """Return the patch that removes what we once managed and no longer want; pure."""
+    mine = fields.owned(observed, constants.FIELD_MANAGER) or {}
+    managed = mine.get("f:metadata") or {}
+    found = metadata.of(observed)
+    operations: list[jsonpatch.Operation] = []
+    for part, present, keep in (
+        ("labels", found.labels, wanted.labels),
+        ("annotations", found.annotations, wanted.annotations),
+    ):
+        for field in sorted(managed.get(f"f:{part}") or {}):
+            key = field.removeprefix("f:")
+            if key in keep or key not in present:
+                continue
+            path = jsonpatch.pointer("metadata", part, key)
+            operations += [
+                {"op": "test", "path": path, "value": present[key]},
+                {"op": "remove", "path": path},
+            ]
+    return operations
+
+
+def _decoded(raw: bytes | None) -> Object | None:
+    return None if raw is None else msgspec.json.decode(raw)
+
+
+def _namespace_is_going(problem: errors.KubeError) -> bool:
+    """Tell whether a write failed because its namespace is being deleted, which is no failure."""
+    return isinstance(problem, errors.NotFound) or "because it is being terminated" in str(problem)

@@ -1,0 +1,131 @@
+"""Keep a tenant's status and finalizer, and take it down when it is deleted.
+
+The unit of work is one tenant, but only its own object: namespaces are reconciled one by one
+beside this, and their outcomes are gathered here, debounced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+from tenantry.core import clock
+from tenantry.directory import owners
+from tenantry.directory import state as directory
+from tenantry.runtime import apply, cluster, controller, store
+from tenantry.tenancy import state, status
+
+#: Seconds between two looks at the namespaces of a tenant that is being deleted.
+DELETION_POLL = 2.0
+
+
+class TenantController:
+    """Reconciles one tenant by name."""
+
+    def __init__(
+        self,
+        source: cluster.Cluster,
+        known: state.State,
+        *,
+        concurrency: int = 4,
+        now: clock.Clock = clock.wall,
+    ) -> None:
+        self._known = known
+        self._client = source.client
+        self._debounce = source.timing.debounce
+        self._now = now
+        self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
+        self._waiting: dict[str, str] = {}
+        self.controller: controller.Controller[str] = (
+            controller.Controller(
+                "tenant",
+                self.reconcile,
+                concurrency=concurrency,
+                timing=source.timing,
+                registry=source.metrics,
+            )
+            .watches(known.tenants, lambda event: [event.key[1]])
+            .watches(known.namespaces, known.tenants_of_namespace, debounce=self._debounce)
+            .watches(known.tenant_owners, known.tenants_of_owner, debounce=self._debounce)
+            .watches(known.configurations, known.tenants_of_configuration, debounce=self._debounce)
+            .watches(known.promotions, self._of_promotion, debounce=self._debounce)
+        )
+
+    def _of_promotion(self, event: store.Event[owners.Promotion]) -> list[str]:
+        name = self._known.directory.tenant_of(event.key[0])
+        return [name] if name is not None else []
+
+    def note(self, name: str) -> None:
+        """Look at a tenant again soon: the outcome of one of its namespaces changed."""
+        self.controller.enqueue(name, after=self._debounce)
+
+    async def reconcile(self, name: str) -> controller.Result | None:
+        """Bring one tenant's own object up to date."""
+        view = self._known.tenants.get(name)
+        if view is None:
+            return None
+        observed = msgspec.json.decode(view.raw)
+        members = self._known.directory.namespaces_of(name)
+        deleting = view.tenant.metadata.deletion_timestamp is not None
+        if deleting and not members:
+            # The cache may be behind; what is still there would lose its tenant for ever.
+            listed = await self._client.list(
+                resources.NAMESPACES, label_selector=f"{constants.TENANT_LABEL}={name}", limit=1
+            )
+            if not listed.items:
+                await self._applier.remove_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
+                return None
+        elif deleting:
+            await self._take_down(members)
+        elif members:
+            await self._applier.add_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
+        else:
+            await self._applier.remove_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
+        await self._report(view, observed, members)
+        return controller.Result(requeue_after=DELETION_POLL) if deleting else None
+
+    async def _take_down(self, members: list[directory.NamespaceView]) -> None:
+        """Delete the namespaces and find out what each still waits for."""
+        for member in members:
+            if not member.terminating:
+                await self._applier.delete(resources.NAMESPACES, ("", member.name), uid=member.uid)
+            pods = await self._client.list(resources.PODS, member.name, limit=1)
+            waiting = status.WAITING_FOR_PODS if pods.items else status.WAITING_FOR_NAMESPACE
+            self._waiting[member.name] = waiting
+
+    async def _report(
+        self,
+        view: state.TenantView,
+        observed: dict[str, object],
+        members: list[directory.NamespaceView],
+    ) -> None:
+        known = self._known
+        spaces = []
+        for member in members:
+            space = known.spaces.get(member.name)
+            if space is None or space.uid != member.uid:
+                # Not reconciled yet: its controller tells when it is, and this runs again.
+                space = status.Space(member.name, member.uid)
+            waiting = self._waiting.get(member.name, "") if member.terminating else ""
+            spaces.append(dataclasses.replace(space, waiting=waiting))
+        for gone in [n for n in self._waiting if known.directory.namespace(n) is None]:
+            del self._waiting[gone]
+        raw_spec = observed.get("spec")
+        wanted = status.desired(
+            view.tenant,
+            spec=raw_spec if isinstance(raw_spec, dict) else {},
+            entries=known.directory.owners_of(view.tenant),
+            spaces=spaces,
+            now=self._now(),
+        )
+        desired = {
+            "apiVersion": constants.API_VERSION,
+            "kind": capsule.TENANTS.kind,
+            "metadata": {"name": view.tenant.metadata.name},
+            "status": wanted,
+        }
+        await self._applier.apply_status(capsule.TENANTS, desired, observed)
