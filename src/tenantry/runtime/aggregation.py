@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
+from tenantry.api import resources
 from tenantry.core import clock, names
 from tenantry.runtime import timing as timings
 
@@ -183,12 +185,15 @@ class Aggregator:
         return event
 
 
-def reference(obj: dict[str, Any]) -> Reference:
-    """Return the reference to an object that an event needs."""
+def reference(obj: Mapping[str, Any], resource: resources.Resource | None = None) -> Reference:
+    """Return the reference to an object that an event needs.
+
+    Objects from a list of a built-in kind do not say what they are; then `resource` does.
+    """
     metadata = obj.get("metadata") or {}
     found = {
-        "apiVersion": obj.get("apiVersion", ""),
-        "kind": obj.get("kind", ""),
+        "apiVersion": resource.api_version if resource else obj.get("apiVersion", ""),
+        "kind": resource.kind if resource else obj.get("kind", ""),
         "namespace": metadata.get("namespace", ""),
         "name": metadata.get("name", ""),
         "uid": metadata.get("uid", ""),

@@ -8,11 +8,10 @@ next reconcile finds out, and since apply is idempotent it may simply be repeate
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -56,6 +55,7 @@ class Applier:
     ) -> None:
         self._client = client
         self._manager = field_manager
+        # A leader's write must not outlive its lease (see `Timing`).
         self._deadline = (timing or timings.Timing()).write
         # (resource, subresource, key) -> what was sent, the version looked at, the version made.
         self._settled: collections.OrderedDict[Any, tuple[bytes, str, str]] = (
@@ -116,14 +116,14 @@ class Applier:
                 self.skipped += 1
                 return Outcome(sent=False, object=dict(observed))
         self.sent += 1
-        async with self._bounded(f"apply {resource.plural} {'/'.join(place[2])}"):
-            result = await self._client.apply(
-                resource,
-                desired,
-                field_manager=self._manager,
-                force=force,
-                subresource=subresource,
-            )
+        result = await self._client.apply(
+            resource,
+            desired,
+            field_manager=self._manager,
+            force=force,
+            subresource=subresource,
+            timeout=self._deadline,
+        )
         after = (result.get("metadata") or {}).get("resourceVersion") or ""
         self._settled[place] = (encoded, version, after)
         self._settled.move_to_end(place)
@@ -152,8 +152,7 @@ class Applier:
         """Delete one object; that it is gone already, or another of that name, is no error."""
         self.sent += 1
         with contextlib.suppress(kube_errors.NotFound, kube_errors.Conflict):
-            async with self._bounded(f"delete {resource.plural} {'/'.join(key)}"):
-                await self._client.delete(resource, key[1], key[0], uid=uid)
+            await self._client.delete(resource, key[1], key[0], uid=uid, timeout=self._deadline)
 
     async def patch_json(
         self,
@@ -165,17 +164,16 @@ class Applier:
     ) -> dict[str, Any]:
         """Send a JSON patch; for finalizers, atomic lists of other owners and key removal."""
         self.sent += 1
-        async with self._bounded(f"patch {resource.plural} {'/'.join(key)}"):
-            result: dict[str, Any] = await self._client.patch(
-                resource,
-                key[1],
-                key[0],
-                kind="json",
-                body=operations,
-                subresource=subresource,
-                field_manager=self._manager,
-            )
-        return result
+        return await self._client.patch(
+            resource,
+            key[1],
+            key[0],
+            kind="json",
+            body=operations,
+            subresource=subresource,
+            field_manager=self._manager,
+            timeout=self._deadline,
+        )
 
     async def adopt(
         self,
@@ -227,17 +225,6 @@ class Applier:
         except kube_errors.NotFound:
             return False
         return True
-
-    @contextlib.asynccontextmanager
-    async def _bounded(self, operation: str) -> AsyncIterator[None]:
-        # A leader's write must not outlive its lease (see `Timing`).
-        try:
-            async with asyncio.timeout(self._deadline):
-                yield
-        except TimeoutError as problem:
-            raise kube_errors.OutcomeUnknown(
-                operation, f"no answer within {self._deadline:g} s"
-            ) from problem
 
 
 def finalizer_patch(

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar, cast
 import msgspec
 
 from tenantry.api import resources
+from tenantry.kube import calls
 from tenantry.kube import client as kube_client
 from tenantry.kube import config as kube_config
 from tenantry.kube import errors as kube_errors
@@ -24,6 +25,22 @@ from tenantry.runtime import timing as timings
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
+
+
+def request_observer(registry: metrics.Registry) -> Callable[[calls.Attempt], None]:
+    """Return the function that counts a client's requests, under client-go's names."""
+    total = registry.counter(
+        "rest_client_requests_total", "Requests to the API server.", ("code", "method")
+    )
+    seconds = registry.histogram(
+        "rest_client_request_duration_seconds", "Length of requests.", ("verb",)
+    )
+
+    def observe(attempt: calls.Attempt) -> None:
+        total.inc(str(attempt.code) if attempt.code else "<error>", attempt.method)
+        seconds.observe(attempt.seconds, attempt.method)
+
+    return observe
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -42,12 +59,14 @@ class Cluster:
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
     ) -> None:
-        self._owned = isinstance(source, kube_config.Config)
-        self.client = (
-            kube_client.Client(source) if isinstance(source, kube_config.Config) else source
-        )
         self.timing = timing or timings.Timing()
         self.metrics = registry or metrics.Registry()
+        self._owned = isinstance(source, kube_config.Config)
+        self.client = (
+            kube_client.Client(source, observer=request_observer(self.metrics))
+            if isinstance(source, kube_config.Config)
+            else source
+        )
         #: As the server names itself, "" until known.
         self.version = ""
         self._ordered = False
@@ -125,6 +144,10 @@ class Cluster:
             raise errors.NotSyncedError(waiting, seconds) from None
         finally:
             crashed.cancel()
+
+    def not_synced(self) -> list[str]:
+        """Return which caches have not had their first list."""
+        return [one.resource.group_resource for one in self._informers.values() if not one.synced]
 
     async def run_until_crash(self) -> None:
         """Wait for ever, or raise what an informer ended with."""

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any, Generic, Self, TypeVar
 
 from tenantry.kube import errors as kube_errors
-from tenantry.runtime import errors, informer, metrics, queue, store
+from tenantry.runtime import errors, informer, metrics, store
+from tenantry.runtime import queue as queues
 from tenantry.runtime import timing as timings
 
 K = TypeVar("K", bound=Hashable)
@@ -53,7 +54,7 @@ class Controller(Generic[K]):
         self._concurrency = concurrency
         self._timing = timing or timings.Timing()
         self._timeout = self._timing.reconcile if timeout is None else timeout
-        self._queue: queue.WorkQueue[K] = queue.WorkQueue(
+        self._queue: queues.WorkQueue[K] = queues.WorkQueue(
             first=self._timing.retry_first, longest=self._timing.retry_longest
         )
         self._subscriptions: list[Callable[[], Callable[[], None]]] = []
@@ -61,7 +62,7 @@ class Controller(Generic[K]):
         self._metrics = Metrics(registry or metrics.Registry(), self)
 
     @property
-    def queue(self) -> queue.WorkQueue[K]:
+    def queue(self) -> queues.WorkQueue[K]:
         """The work queue."""
         return self._queue
 
@@ -75,7 +76,7 @@ class Controller(Generic[K]):
         source: informer.Informer[T],
         keys: Callable[[store.Event[T]], Iterable[K]],
         *,
-        priority: int = queue.NORMAL,
+        priority: int = queues.NORMAL,
         debounce: float = 0.0,
     ) -> Self:
         """Queue the keys computed from each event of an informer.
@@ -85,7 +86,7 @@ class Controller(Generic[K]):
         """
 
         def handler(event: store.Event[T]) -> None:
-            lane = min(priority, queue.LOW) if event.initial else priority
+            lane = min(priority, queues.LOW) if event.initial else priority
             for key in keys(event):
                 if debounce:
                     self._queue.add_after(key, debounce, lane)
@@ -95,7 +96,7 @@ class Controller(Generic[K]):
         self._subscriptions.append(lambda: source.subscribe(handler))
         return self
 
-    def enqueue(self, key: K, *, after: float = 0.0, priority: int = queue.NORMAL) -> None:
+    def enqueue(self, key: K, *, after: float = 0.0, priority: int = queues.NORMAL) -> None:
         """Queue a key from elsewhere."""
         self._queue.add_after(key, after, priority)
 

@@ -143,6 +143,11 @@ class Elector:
         self.deadline = 0.0
 
     @property
+    def ended(self) -> bool:
+        """Whether nothing more will come of this elector: stopped, or lost."""
+        return self._ended
+
+    @property
     def expires(self) -> float:
         """When leadership ends unless renewed; no request of a leader may wait longer."""
         return self._renewed_at + self._timing.renew_deadline if self.leading else _NEVER

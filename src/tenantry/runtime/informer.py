@@ -12,7 +12,7 @@ import builtins
 import contextlib
 import heapq
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Generic, TypeVar, cast
 
 import msgspec
@@ -20,8 +20,9 @@ import msgspec
 from tenantry.api import resources
 from tenantry.kube import client as kube_client
 from tenantry.kube import errors as kube_errors
+from tenantry.kube import reads
 from tenantry.kube import watch as kube_watch
-from tenantry.runtime import memory, metrics, reflector, store, versions
+from tenantry.runtime import memory, metrics, reflector, store, versions, views
 from tenantry.runtime import timing as timings
 
 T = TypeVar("T")
@@ -34,20 +35,6 @@ _SLICE = 0.005
 #: Seconds by which a deadline may move before its timer is set anew.
 _SLACK = 1.0
 _PAGE = 500
-
-
-class _Meta(msgspec.Struct, rename="camel", gc=False):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Head(msgspec.Struct, gc=False):
-    metadata: _Meta
-
-
-_HEAD = msgspec.json.Decoder(_Head)
 
 
 class Informer(Generic[T]):
@@ -207,17 +194,19 @@ class Informer(Generic[T]):
     async def _list(self) -> builtins.list[reflector.Action]:
         version = ""
         try:
-            async for page in self._client.pages(
+            pages = self._client.pages(
                 self.resource,
                 self._namespace,
                 label_selector=self._label_selector,
                 field_selector=self._field_selector,
                 limit=_PAGE,
-            ):
-                version = page.resource_version
-                items = [_item(bytes(raw)) for raw in page.items]
-                self._step(reflector.Listed(items, version, last=False))
-                await asyncio.sleep(0)
+            )
+            async with contextlib.aclosing(cast("AsyncGenerator[reads.List, None]", pages)):
+                async for page in pages:
+                    version = page.resource_version
+                    items = [views.item(bytes(raw)) for raw in page.items]
+                    self._step(reflector.Listed(items, version, last=False))
+                    await asyncio.sleep(0)
         except Exception as error:
             return self._failed("list", error)
         return self._machine.step(reflector.Listed([], version, last=True), self._now())
@@ -225,17 +214,20 @@ class Informer(Generic[T]):
     async def _watch(self, wanted: reflector.Watch) -> builtins.list[reflector.Action]:
         machine = self._machine
         try:
-            with memory.paused() if not self.synced else contextlib.nullcontext():
-                return await self._stream(wanted)
+            with contextlib.ExitStack() as filling:
+                if not self.synced:
+                    filling.enter_context(memory.paused())
+                return await self._stream(wanted, filling)
         except TimeoutError:
             self._note("watch", "silent")
             return machine.step(reflector.Tick(), self._now())
         except Exception as error:
             return self._failed("watch", error)
 
-    async def _stream(self, wanted: reflector.Watch) -> builtins.list[reflector.Action]:
+    async def _stream(
+        self, wanted: reflector.Watch, filling: contextlib.ExitStack
+    ) -> builtins.list[reflector.Action]:
         machine = self._machine
-        slice_began = self._now()
         async with (
             asyncio.timeout_at(machine.deadline) as watchdog,
             self._client.watch(
@@ -246,19 +238,24 @@ class Informer(Generic[T]):
                 field_selector=self._field_selector,
                 timeout_seconds=wanted.timeout_seconds,
                 send_initial_events=wanted.stream,
-            ) as lines,
+            ) as stream,
+            contextlib.aclosing(stream.batches()) as batches,
         ):
             self._step(reflector.Opened())
-            async for line in lines:
-                self._step(_input(kube_watch.decode(line)))
-                if machine.waiting:
-                    return []
+            async for lines in batches:
+                slice_began = self._now()
+                for line in lines:
+                    self._step(views.what_happened(kube_watch.decode(line)))
+                    if machine.waiting:
+                        return []
+                    if self.heard - slice_began > _SLICE:
+                        await asyncio.sleep(0)
+                        slice_began = self._now()
+                if self.synced:
+                    filling.close()
                 when = watchdog.when()
                 if when is None or machine.deadline - when > _SLACK:
                     watchdog.reschedule(machine.deadline)
-                if self.heard - slice_began > _SLICE:
-                    await asyncio.sleep(0)
-                    slice_began = self._now()
         return machine.step(reflector.Ended(), self._now())
 
     def _failed(self, part: str, error: Exception) -> builtins.list[reflector.Action]:
@@ -328,7 +325,7 @@ class Informer(Generic[T]):
         )
 
     def _remove(self, item: reflector.Item) -> None:
-        if item.key not in self._store._entries:
+        if item.key not in self._store:
             return
         final: T | None = None
         try:
@@ -380,32 +377,3 @@ class Informer(Generic[T]):
             future = heapq.heappop(self._waiters)[2]
             if not future.done():
                 future.set_result(True)
-
-
-def _item(raw: bytes) -> reflector.Item:
-    metadata = _HEAD.decode(raw).metadata
-    return reflector.Item(
-        (metadata.namespace, metadata.name), metadata.uid, metadata.resource_version, raw
-    )
-
-
-def _input(event: kube_watch.Event) -> reflector.Input:
-    match event.type:
-        case "BOOKMARK":
-            return reflector.Bookmark(
-                kube_watch.version(event), end=kube_watch.ends_initial_events(event)
-            )
-        case "ERROR":
-            raise kube_watch.error_of(event)
-        case _:
-            return reflector.Changed(event.type, _item(bytes(event.raw_object)))
-
-
-def as_dict(raw: bytes) -> dict[str, object]:
-    """View: the whole object, `managedFields` included, as appliers need it."""
-    return cast("dict[str, object]", msgspec.json.decode(raw))
-
-
-def as_bytes(raw: bytes) -> bytes:
-    """View: the object's JSON, lossless."""
-    return raw

@@ -15,6 +15,8 @@ from tenantry.runtime import errors
 
 Operation = dict[str, Any]
 
+_END = "-"
+
 
 def escape(token: str) -> str:
     """Write one key as a token of a JSON pointer (RFC 6901)."""
@@ -176,7 +178,7 @@ def _add(root: dict[str, Any], path: list[str], value: Any) -> None:
     if isinstance(parent, dict):
         parent[token] = value
     elif isinstance(parent, list):
-        position = len(parent) if token in {"-"} else _position(token)
+        position = len(parent) if token == _END else _position(token)
         if position > len(parent):
             raise errors.PatchError(f"position {position} is beyond the list")
         parent.insert(position, value)

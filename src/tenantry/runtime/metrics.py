@@ -189,6 +189,10 @@ class Registry:
         """Return a histogram, made on first use."""
         return self._get(Histogram(name, help, labels, buckets=buckets))
 
+    def register(self, metric: M) -> M:
+        """Add a metric of another kind, or return the one of that name."""
+        return self._get(metric)
+
     def exposition(self) -> str:
         """Write everything in the text form, version 0.0.4."""
         return "".join(self._lines(self._metrics.values()))

@@ -1,0 +1,100 @@
+"""One port for probes and metrics: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+from tenantry.runtime import metrics
+
+#: A check answers "" when all is well, else what is wrong.
+Check = Callable[[], str]
+
+
+class Checks:
+    """Named checks of one probe."""
+
+    def __init__(self) -> None:
+        self._checks: dict[str, Check] = {}
+
+    def add(self, name: str, check: Check) -> None:
+        """Add a check."""
+        self._checks[name] = check
+
+    def failing(self) -> dict[str, str]:
+        """Return what is wrong, by name."""
+        found: dict[str, str] = {}
+        for name, check in self._checks.items():
+            try:
+                wrong = check()
+            except Exception as error:
+                wrong = f"check failed: {error!r}"
+            if wrong:
+                found[name] = wrong
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of all checks."""
+        return list(self._checks)
+
+
+class Server:
+    """Serve the probes in plain HTTP."""
+
+    def __init__(self, host: str, port: int, *, registry: metrics.Registry) -> None:
+        self._host = host
+        self._port = port
+        self._registry = registry
+        self.healthy = Checks()
+        self.ready = Checks()
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def port(self) -> int:
+        """The port listened on, also when 0 was asked for."""
+        if self._runner is None or not self._runner.addresses:
+            return self._port
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def start(self) -> None:
+        """Listen."""
+        app = web.Application()
+        app.router.add_get("/healthz", self._probe(self.healthy))
+        app.router.add_get("/readyz", self._probe(self.ready))
+        app.router.add_get("/metrics", self._metrics)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def _probe(self, checks: Checks) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handler(request: web.Request) -> web.Response:
+            failing = checks.failing()
+            if failing or "verbose" in request.query:
+                text = _report(checks.names(), failing)
+            else:
+                text = "ok"
+            return web.Response(text=text, status=500 if failing else 200)
+
+        return handler
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(
+            body=self._registry.exposition().encode(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
+        )
+
+
+def _report(names: list[str], failing: Mapping[str, str]) -> str:
+    lines = [
+        f"[-]{name} failed: {failing[name]}" if name in failing else f"[+]{name} ok"
+        for name in names
+    ]
+    return "".join(f"{line}\n" for line in [*lines, "failed" if failing else "ok"])

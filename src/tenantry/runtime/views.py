@@ -1,0 +1,59 @@
+"""From the wire to the cache: the identity of an object, a line of a watch, and ready-made views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tenantry.kube import watch as kube_watch
+from tenantry.runtime import reflector
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+_DICT = msgspec.json.Decoder(dict[str, Any])
+
+
+def item(raw: bytes) -> reflector.Item:
+    """Read an object's identity."""
+    metadata = _HEAD.decode(raw).metadata
+    return reflector.Item(
+        (metadata.namespace, metadata.name), metadata.uid, metadata.resource_version, raw
+    )
+
+
+def what_happened(event: kube_watch.Event) -> reflector.Input:
+    """Turn a line of a watch into an input of the reflector.
+
+    :raises ApiError: the one that an ERROR line carries
+    """
+    match event.type:
+        case "BOOKMARK":
+            return reflector.Bookmark(
+                kube_watch.version(event), end=kube_watch.ends_initial_events(event)
+            )
+        case "ERROR":
+            raise kube_watch.error_of(event)
+        case _:
+            return reflector.Changed(event.type, item(bytes(event.raw_object)))
+
+
+def as_dict(raw: bytes) -> dict[str, Any]:
+    """View: the whole object, `managedFields` included, as appliers need it."""
+    return _DICT.decode(raw)
+
+
+def as_bytes(raw: bytes) -> bytes:
+    """View: the object's JSON, lossless."""
+    return raw

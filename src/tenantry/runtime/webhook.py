@@ -1,0 +1,297 @@
+"""The server for admission webhooks: TLS in, one `Review` per call, one verdict out.
+
+The server knows HTTP, the wire form and time; what is decided is its handlers'. A handler that
+raises or takes too long is a refusal: what could not be judged is not let through. Bodies, requests
+under way and time are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Iterator
+
+import msgspec
+from aiohttp import web
+
+from tenantry.api import admission as wire
+from tenantry.runtime import admission, certificates, metrics
+from tenantry.runtime import timing as timings
+
+Handler = Callable[[admission.Review], Awaitable[admission.Verdict]]
+
+logger = logging.getLogger(__name__)
+
+#: etcd takes objects of 1.5 MiB; a review has two of them, as JSON.
+MAX_BODY = 8 << 20
+MAX_IN_FLIGHT = 1024
+#: What the API server waits when the configuration does not say.
+_DEFAULT_TIMEOUT = 10.0
+#: Our part of the caller's patience.
+_SHARE = 0.8
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
+
+_REVIEW = msgspec.json.Decoder(wire.AdmissionReview)
+_ENCODER = msgspec.json.Encoder()
+
+
+class _MalformedError(ValueError):
+    """Raised when a body is no review."""
+
+
+def parse_duration(text: str) -> float | None:
+    """Read a Go duration such as "10s" or "1m0.5s"; None when it is not one."""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def decode(body: bytes) -> admission.Review:
+    """Read the wire form."""
+    try:
+        message = _REVIEW.decode(body)
+        request = message.request
+        if message.api_version != wire.GROUP_VERSION or request is None:
+            raise _MalformedError(f"expected a request of {wire.GROUP_VERSION} AdmissionReview")
+        new, old = (
+            msgspec.json.decode(raw) if wire.present(raw) else None
+            for raw in (request.object, request.old_object)
+        )
+    except msgspec.MsgspecError as error:
+        raise _MalformedError(str(error)) from error
+    return admission.Review(
+        uid=request.uid,
+        operation=request.operation,
+        group=request.resource.group,
+        version=request.resource.version,
+        resource=request.resource.resource,
+        kind=request.kind.kind,
+        subresource=request.sub_resource,
+        namespace=request.namespace,
+        name=request.name,
+        user=request.user_info,
+        object=new,
+        old=old,
+        dry_run=bool(request.dry_run),
+    )
+
+
+def encode(uid: str, verdict: admission.Verdict) -> bytes:
+    """Write the wire form."""
+    response = wire.AdmissionResponse(
+        uid=uid,
+        allowed=verdict.allowed,
+        warnings=list(verdict.warnings),
+        audit_annotations=verdict.audit_annotations,
+    )
+    if not verdict.allowed:
+        response.status = wire.Status(
+            message=verdict.message, reason=verdict.reason, code=verdict.code
+        )
+    elif verdict.patch:
+        response.patch = _ENCODER.encode(verdict.patch)
+        response.patch_type = "JSONPatch"
+    return _ENCODER.encode(
+        wire.AdmissionReview(
+            api_version=wire.GROUP_VERSION, kind="AdmissionReview", response=response
+        )
+    )
+
+
+class Server:
+    """Serve reviews. `start`, `run` beside it, `stop` at the end."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        certificate: certificates.Source,
+        timing: timings.Timing | None = None,
+        registry: metrics.Registry | None = None,
+        max_body: int = MAX_BODY,
+        max_in_flight: int = MAX_IN_FLIGHT,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._timing = timing or timings.Timing()
+        self._max_body = max_body
+        self._max_in_flight = max_in_flight
+        self._handlers: dict[str, Handler] = {}
+        self._runner: web.AppRunner | None = None
+        self._draining = False
+        self._in_flight = 0
+        #: Tallies of the steps, for handlers to pass to `admission.run`.
+        self.counters = admission.Counters()
+        registry = registry or metrics.Registry()
+        self._watcher = certificates.Watcher(
+            certificate, interval=self._timing.certificate_poll, registry=registry
+        )
+        self._latency = registry.histogram(
+            "controller_runtime_webhook_latency_seconds", "Length of reviews.", ("webhook",)
+        )
+        self._total = registry.counter(
+            "controller_runtime_webhook_requests_total", "Reviews.", ("webhook", "code")
+        )
+        self._panics = registry.counter(
+            "controller_runtime_webhook_panics_total", "Handlers that raised."
+        )
+        registry.gauge(
+            "controller_runtime_webhook_requests_in_flight", "Reviews under way."
+        ).follow(lambda: self._in_flight)
+        registry.register(_StepMetric(self.counters))
+
+    def route(self, path: str, handler: Handler) -> None:
+        """Send reviews that come to `path` to a handler; before `start`."""
+        if path in self._handlers:
+            raise ValueError(f"{path} is routed already")
+        self._handlers[path] = handler
+
+    @property
+    def port(self) -> int:
+        """The port listened on, also when 0 was asked for."""
+        if self._runner is None or not self._runner.addresses:
+            return self._port
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    def check(self) -> str:
+        """Tell what keeps this server from being sent reviews, "" when nothing does."""
+        if self._draining:
+            return "draining"
+        return "" if self._runner is not None else "not listening"
+
+    async def start(self) -> None:
+        """Load the certificate and listen.
+
+        :raises CertificateError: when there is no certificate to serve with
+        """
+        self._watcher.load()
+        app = web.Application(client_max_size=self._max_body)
+        for path, handler in self._handlers.items():
+            app.router.add_post(path, self._endpoint(path, handler))
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(
+                runner, self._host, self._port, ssl_context=self._watcher.context
+            ).start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        logger.info("webhook_listening", extra={"host": self._host, "port": self.port})
+
+    async def run(self) -> None:
+        """Keep the certificate current until cancelled."""
+        await self._watcher.run()
+
+    async def stop(self) -> None:
+        """Stop in a way that callers do not notice.
+
+        API servers keep using open connections to a server that is going away, so it serves on for
+        a while and closes each connection with its next answer.
+        """
+        if self._runner is None:
+            return
+        self._draining = True
+        await asyncio.sleep(self._timing.drain)
+        runner, self._runner = self._runner, None
+        await runner.cleanup()
+        logger.info("webhook_stopped")
+
+    def _endpoint(
+        self, path: str, handler: Handler
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        for code in ("200", "500"):
+            self._total.inc(path, code, by=0)
+
+        async def endpoint(request: web.Request) -> web.Response:
+            began = asyncio.get_running_loop().time()
+            self._in_flight += 1
+            try:
+                response = await self._serve(request, path, handler)
+            except web.HTTPException as error:
+                response = web.Response(status=error.status, text=error.reason)
+            finally:
+                self._in_flight -= 1
+            self._total.inc(path, str(response.status))
+            self._latency.observe(asyncio.get_running_loop().time() - began, path)
+            if self._draining:
+                response.force_close()
+            return response
+
+        return endpoint
+
+    async def _serve(self, request: web.Request, path: str, handler: Handler) -> web.Response:
+        if self._in_flight > self._max_in_flight:
+            return web.Response(status=429, headers={"Retry-After": "1"}, text="too many reviews")
+        patience = parse_duration(request.query.get("timeout", "")) or _DEFAULT_TIMEOUT
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience * _SHARE
+        try:
+            async with asyncio.timeout_at(deadline):
+                review = decode(await request.read())
+        except TimeoutError:
+            return web.Response(status=408, text="the body did not come in time")
+        except _MalformedError as error:
+            return web.Response(status=400, text=f"not an admission review: {error}")
+        verdict = await self._judge(review, path, handler, deadline)
+        return web.Response(
+            body=encode(review.uid, verdict), headers={"Content-Type": "application/json"}
+        )
+
+    async def _judge(
+        self, review: admission.Review, path: str, handler: Handler, deadline: float
+    ) -> admission.Verdict:
+        about = {
+            "path": path,
+            "uid": review.uid,
+            "operation": review.operation,
+            "resource": review.resource,
+            "namespace": review.namespace,
+            "object": review.name,
+        }
+        scope = asyncio.timeout_at(deadline)
+        try:
+            async with scope:
+                return await handler(review)
+        except Exception as error:
+            if scope.expired():
+                logger.error("review_timeout", extra=about)
+                return admission.denied(
+                    f"tenantry could not judge this request in time (review {review.uid})",
+                    code=504,
+                    reason="Timeout",
+                )
+            self._panics.inc()
+            logger.exception("review_failed", extra=about)
+            return admission.denied(
+                f"tenantry failed to judge this request: {type(error).__name__}"
+                f" (review {review.uid})",
+                code=500,
+                reason="InternalError",
+            )
+
+
+class _StepMetric(metrics.Metric):
+    """The tallies of all steps, read when asked for."""
+
+    kind = "counter"
+
+    def __init__(self, counters: admission.Counters) -> None:
+        super().__init__("admission_step_total", "Admission steps by outcome.", ("step", "result"))
+        self._counters = counters
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        for step, tally in sorted(self._counters.steps.items()):
+            for result, number in (
+                ("run", tally.runs),
+                ("denied", tally.denials),
+                ("patched", tally.patches),
+                ("slow", tally.slow),
+            ):
+                yield "", self.text((step, result)), number
