@@ -17,7 +17,7 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
 from tenantry.directory import state as directory
 from tenantry.kube import errors
-from tenantry.runtime import apply, cluster, controller, fields, informer, jsonpatch
+from tenantry.runtime import apply, cluster, controller, fields, informer, jsonpatch, views
 from tenantry.tenancy import bindings, metadata, state, status
 
 Object = dict[str, Any]
@@ -47,7 +47,7 @@ class NamespaceController:
         self._known = known
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._bindings: informer.Informer[bytes] = source.informer(
-            resources.ROLE_BINDINGS, informer.as_bytes, label_selector=state.MANAGED_SELECTOR
+            resources.ROLE_BINDINGS, views.as_bytes, label_selector=state.MANAGED_SELECTOR
         )
         self.controller: controller.Controller[str] = (
             controller.Controller(

@@ -12,7 +12,7 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import identity, owners
 from tenantry.kube import errors
-from tenantry.runtime import apply, cluster, conditions, controller, informer
+from tenantry.runtime import apply, cluster, conditions, controller, informer, views
 from tenantry.tenancy import bindings, state
 
 Object = dict[str, Any]
@@ -45,7 +45,7 @@ class ConfigurationController:
         self._client = source.client
         self._now = now
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
-        self._raw = source.informer(capsule.CONFIGURATIONS, informer.as_bytes)
+        self._raw = source.informer(capsule.CONFIGURATIONS, views.as_bytes)
         debounce = source.timing.debounce
         self.controller: controller.Controller[str] = (
             controller.Controller(
@@ -111,10 +111,10 @@ class ProvisioningController:
         self._known = known
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._roles = source.informer(
-            resources.CLUSTER_ROLES, informer.as_bytes, label_selector=state.RBAC_SELECTOR
+            resources.CLUSTER_ROLES, views.as_bytes, label_selector=state.RBAC_SELECTOR
         )
         self._bindings = source.informer(
-            resources.CLUSTER_ROLE_BINDINGS, informer.as_bytes, label_selector=state.RBAC_SELECTOR
+            resources.CLUSTER_ROLE_BINDINGS, views.as_bytes, label_selector=state.RBAC_SELECTOR
         )
         self.controller: controller.Controller[str] = (
             controller.Controller(
@@ -169,7 +169,7 @@ class TenantOwnerController:
         self._known = known
         self._now = now
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
-        self._raw = source.informer(capsule.TENANT_OWNERS, informer.as_bytes)
+        self._raw = source.informer(capsule.TENANT_OWNERS, views.as_bytes)
         self.controller: controller.Controller[str] = (
             controller.Controller(
                 "tenantowner", self.reconcile, timing=source.timing, registry=source.metrics

@@ -1,0 +1,26 @@
+"""The controller role: everything that reconciles, on the leader."""
+
+from __future__ import annotations
+
+from tenantry.apps import settings
+from tenantry.runtime import manager
+from tenantry.tenancy import reservations, state
+from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants
+
+
+def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
+    """Add the controller role to a process."""
+    source = part.cluster
+    tenant = tenants.TenantController(source, known)
+    counts = reservations.NamespaceReservations(source.client, options.namespace)
+    for built in (
+        platform.ConfigurationController(source, known),
+        platform.ProvisioningController(source, known),
+        platform.TenantOwnerController(source, known),
+        namespaces.NamespaceController(
+            source, known, on_outcome=tenant.note, concurrency=options.workers
+        ),
+        tenant,
+        ledgers.LedgerController(source, known, counts),
+    ):
+        part.add_controller(built.controller)

@@ -1,0 +1,180 @@
+"""Gather what the tenancy's admission steps rest on.
+
+For namespaces everything is read from the API server after the request arrived: a tenant created
+a moment ago counts, an owner revoked a moment ago does not. For what lies inside namespaces
+memory is enough, and a namespace that memory does not know is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from tenantry.api import meta, resources
+from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
+from tenantry.api.capsule import resources as capsule
+from tenantry.directory import identity, owners
+from tenantry.directory import state as directory
+from tenantry.kube import client as kube
+from tenantry.kube import errors
+from tenantry.runtime import admission
+from tenantry.tenancy import evidence, ownership, state
+
+
+class _ServiceAccount(msgspec.Struct, gc=False):
+    metadata: meta.ObjectMeta
+
+
+_SERVICE_ACCOUNT = msgspec.json.Decoder(_ServiceAccount)
+
+
+class Gatherer:
+    """Reads evidence for one review."""
+
+    def __init__(
+        self, client: kube.Client, known: state.State, controllers: frozenset[str]
+    ) -> None:
+        self._client = client
+        self._known = known
+        self._controllers = controllers
+
+    async def __call__(self, review: admission.Review) -> evidence.Evidence:
+        """Gather evidence for a review, live where the decision is about ownership."""
+        requester = identity.Requester(review.user.username, frozenset(review.user.groups))
+        if review.resource == resources.NAMESPACES.plural and not review.group:
+            return await self._live(review, requester)
+        return await self._remembered(review, requester)
+
+    async def _live(
+        self, review: admission.Review, requester: identity.Requester
+    ) -> evidence.Evidence:
+        async with asyncio.TaskGroup() as group:
+            config_read = group.create_task(self._configuration())
+            owners_read = group.create_task(self._tenant_owners())
+            home_read = group.create_task(self._home(requester))
+        config, tenant_owners = config_read.result(), owners_read.result()
+        home, promotions = home_read.result()
+        roster = identity.roster(config, tenant_owners, self._controllers)
+        klass = roster.classify(requester, lambda _: home)
+        names = tenants_needed(review, klass)
+        found = await self._tenants() if names is None else await self._named(names)
+
+        def owners_of(owner: tenant.Tenant) -> Sequence[owners.Owner]:
+            mine = promotions if home == owner.metadata.name else ()
+            return owners.owners(owner, config, tenant_owners, mine)
+
+        return evidence.Evidence(
+            requester=requester,
+            requester_class=klass,
+            config=config,
+            tenants={one.metadata.name: one for one in found},
+            owners_of=owners_of,
+        )
+
+    async def _remembered(
+        self, review: admission.Review, requester: identity.Requester
+    ) -> evidence.Evidence:
+        index = self._known.directory
+        name = await self._tenant_of(review.namespace) if review.namespace else None
+        account = requester.service_account
+        home = await self._tenant_of(account[0]) if account is not None else None
+        found = await self._named([name]) if name is not None and _ownership(review) else []
+        return evidence.Evidence(
+            requester=requester,
+            requester_class=index.roster.classify(requester, lambda _: home),
+            config=index.config,
+            tenants={one.metadata.name: one for one in found},
+            # Promoted accounts are left out: only owners by specification promote others.
+            owners_of=lambda owner: owners.owners(owner, index.config, index.tenant_owners()),
+            tenant_name=name,
+        )
+
+    async def _tenant_of(self, namespace: str) -> str | None:
+        """Ask memory, and the API server about a namespace that memory has not heard of."""
+        view = self._known.directory.namespace(namespace)
+        if view is None:
+            try:
+                view = await self._client.get(
+                    resources.NAMESPACES, namespace, decode=directory.namespace_view
+                )
+            except errors.NotFound:
+                return None
+        return view.tenant
+
+    async def _home(
+        self, requester: identity.Requester
+    ) -> tuple[str | None, Sequence[owners.Promotion]]:
+        """Return the tenant a service account lives in, and its own promotion if it has one."""
+        account = requester.service_account
+        if account is None or requester.name in self._controllers:
+            return None, ()
+        namespace, name = account
+        try:
+            view = await self._client.get(
+                resources.NAMESPACES, namespace, decode=directory.namespace_view
+            )
+            if view.tenant is None:
+                return None, ()
+            found = await self._client.get(
+                resources.SERVICE_ACCOUNTS, name, namespace, decode=_SERVICE_ACCOUNT.decode
+            )
+        except errors.NotFound:
+            return None, ()
+        label = found.metadata.labels.get(constants.PROMOTE_OWNER_LABEL)
+        promoted = (owners.Promotion(namespace, name),) if label == constants.TRUE else ()
+        return view.tenant, promoted
+
+    async def _configuration(self) -> configuration.CapsuleConfigurationSpec:
+        try:
+            found = await self._client.get(
+                capsule.CONFIGURATIONS,
+                self._known.configuration_name,
+                decode=state.configuration_view,
+            )
+        except errors.NotFound:
+            return configuration.CapsuleConfigurationSpec()
+        return found.spec
+
+    async def _tenant_owners(self) -> list[tenant_owner.TenantOwner]:
+        listed = await self._client.list(capsule.TENANT_OWNERS)
+        return [state.tenant_owner_view(raw) for raw in listed.items]
+
+    async def _tenants(self) -> list[tenant.Tenant]:
+        listed = await self._client.list(capsule.TENANTS)
+        return [state.tenant_view(raw).tenant for raw in listed.items]
+
+    async def _named(self, names: Sequence[str]) -> list[tenant.Tenant]:
+        """Read tenants by name; one that does not exist is simply not in the answer."""
+        read = await asyncio.gather(*(self._one(name) for name in names))
+        return [found for found in read if found is not None]
+
+    async def _one(self, name: str) -> tenant.Tenant | None:
+        try:
+            view = await self._client.get(capsule.TENANTS, name, decode=state.tenant_view)
+        except errors.NotFound:
+            return None
+        return view.tenant
+
+
+def _ownership(review: admission.Review) -> bool:
+    return review.resource == resources.SERVICE_ACCOUNTS.plural and not review.group
+
+
+def tenants_needed(review: admission.Review, klass: identity.Class) -> list[str] | None:
+    """Return the tenants that a namespace request can concern; None for all of them; pure.
+
+    All are needed only where a Capsule user leaves the choice to us.
+    """
+    wanted = ownership.assignment(review.object)
+    creating = review.operation == "CREATE"
+    if creating and klass is identity.Class.CAPSULE and wanted.label is None:
+        return None
+    stored = ownership.assignment(review.old)
+    # Names that no Tenant can have are not asked for: the path of the request would be refused.
+    return sorted(name for name in stored.mentioned | wanted.mentioned if _possible(name))
+
+
+def _possible(name: str) -> bool:
+    return bool(name) and "/" not in name and "%" not in name and name not in {".", ".."}

@@ -1,0 +1,280 @@
+"""The webhook configurations and policies that send requests to us; pure.
+
+Which requests come here is part of the security of the platform, and of its liveness: a webhook
+that is down must stop tenants, never the cluster. So nodes, leases, kube-system and our own
+namespace are outside of all rules, and controllers of kube-system may always finish what they
+began.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+from urllib import parse
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+
+Object = dict[str, Any]
+
+NAME = "tenantry"
+SERVICE = "capsule-webhook-service"
+MUTATE = "/mutate"
+VALIDATE = "/validate"
+
+#: Where Capsule's own configurations send the same questions.
+UPSTREAM_MUTATING = ("/namespaces/mutating", "/tenants/mutating")
+UPSTREAM_VALIDATING = (
+    "/namespaces/validating",
+    "/tenants/validating",
+    "/tenantowners/validating",
+    "/config/validating",
+    "/generic/cordoning",
+    "/generic/managed",
+    "/serviceaccounts/validating",
+)
+
+_NOT_KUBE_SYSTEM: Object = {
+    "name": "not-a-controller-of-the-cluster",
+    "expression": "!('system:serviceaccounts:kube-system' in request.userInfo.groups)",
+}
+_NOT_NODES: Object = {
+    "name": "not-a-node",
+    "expression": "!('system:nodes' in request.userInfo.groups)",
+}
+
+
+def endpoint(url: str, namespace: str, ca: bytes) -> Object:
+    """Return the clientConfig without a path: an address, or the Service in our namespace."""
+    bundle = base64.b64encode(ca).decode()
+    if url:
+        return {"url": url.rstrip("/"), "caBundle": bundle}
+    service = {"namespace": namespace, "name": SERVICE, "port": 443}
+    return {"service": service, "caBundle": bundle}
+
+
+def server_names(url: str, namespace: str) -> list[str]:
+    """Return what the serving certificate must name for `endpoint` to be trusted."""
+    if url:
+        return [parse.urlsplit(url).hostname or ""]
+    return [f"{SERVICE}.{namespace}.svc", f"{SERVICE}.{namespace}.svc.cluster.local"]
+
+
+def configurations(client: Object, namespace: str) -> list[tuple[resources.Resource, Object]]:
+    """Return both webhook configurations.
+
+    :param client: what `endpoint` returned
+    :param namespace: the platform's own
+    """
+    return [
+        (
+            resources.VALIDATING_WEBHOOKS,
+            _configuration("Validating", _validating(namespace), client),
+        ),
+        (resources.MUTATING_WEBHOOKS, _configuration("Mutating", _mutating(), client)),
+    ]
+
+
+def _configuration(kind: str, hooks: Sequence[Object], client: Object) -> Object:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {
+            "name": NAME,
+            "labels": {constants.CREATED_BY_LABEL: constants.CREATED_BY_CONTROLLER},
+        },
+        "webhooks": [
+            {
+                "clientConfig": _at(client, MUTATE if kind == "Mutating" else VALIDATE),
+                "admissionReviewVersions": ["v1"],
+                "failurePolicy": "Fail",
+                "matchPolicy": "Equivalent",
+                "timeoutSeconds": 10,
+                **hook,
+                "name": f"{hook['name']}.{kind.lower()}.tenantry.io",
+            }
+            for hook in hooks
+        ],
+    }
+
+
+def _at(client: Object, path: str) -> Object:
+    if "url" in client:
+        return {**client, "url": client["url"] + path}
+    return {**client, "service": {**client["service"], "path": path}}
+
+
+def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -> Object:
+    verbs = {"C": "CREATE", "U": "UPDATE", "D": "DELETE"}
+    return {
+        "apiGroups": [group],
+        "apiVersions": ["*"],
+        "operations": [verbs[letter] for letter in operations],
+        "resources": list(names),
+        "scope": scope,
+    }
+
+
+def _mutating() -> list[Object]:
+    return [
+        {
+            "name": "namespaces",
+            "rules": [_rule("", ["namespaces"], "CU", "Cluster")],
+            "matchConditions": [_NOT_KUBE_SYSTEM],
+            "sideEffects": "None",
+            # What others change after us is put right before it is judged.
+            "reinvocationPolicy": "IfNeeded",
+        },
+        {
+            "name": "tenants",
+            "rules": [_rule(constants.GROUP, [capsule.TENANTS.plural], "CU", "Cluster")],
+            "sideEffects": "None",
+            "reinvocationPolicy": "IfNeeded",
+        },
+    ]
+
+
+def _validating(namespace: str) -> list[Object]:
+    elsewhere = {
+        "matchExpressions": [
+            {
+                "key": constants.NAME_LABEL,
+                "operator": "NotIn",
+                "values": sorted({"kube-system", namespace}),
+            }
+        ]
+    }
+    kinds = [capsule.TENANTS.plural, capsule.TENANT_OWNERS.plural]
+    promoted = " || ".join(
+        f"({obj} != null && has({obj}.metadata.labels) && '{label}' in {obj}.metadata.labels)"
+        for obj in ("object", "oldObject")
+        for label in (constants.PROMOTE_OWNER_LABEL, constants.PROMOTE_LABEL)
+    )
+    return [
+        {
+            "name": "namespaces",
+            "rules": [
+                _rule(
+                    "", ["namespaces", "namespaces/status", "namespaces/finalize"], "CUD", "Cluster"
+                )
+            ],
+            "matchConditions": [_NOT_KUBE_SYSTEM],
+            # The quota ledger is written, except on a dry run.
+            "sideEffects": "NoneOnDryRun",
+        },
+        {
+            "name": "tenants",
+            "rules": [_rule(constants.GROUP, kinds, "CUD", "Cluster")],
+            "sideEffects": "None",
+        },
+        {
+            "name": "configuration",
+            "rules": [_rule(constants.GROUP, [capsule.CONFIGURATIONS.plural], "CU", "Cluster")],
+            "sideEffects": "None",
+            # A broken webhook must not keep the configuration from being repaired.
+            "failurePolicy": "Ignore",
+        },
+        {
+            "name": "cordoning",
+            "rules": [_rule("*", ["*/*"], "CUD", "Namespaced")],
+            "namespaceSelector": {"matchLabels": {constants.CORDONED_LABEL: constants.TRUE}},
+            "matchConditions": [_NOT_KUBE_SYSTEM, _NOT_NODES],
+            "sideEffects": "None",
+        },
+        {
+            "name": "managed",
+            "rules": [_rule("*", ["*/*"], "CUD", "Namespaced")],
+            "namespaceSelector": elsewhere,
+            "objectSelector": {
+                "matchLabels": {constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER}
+            },
+            "matchConditions": [_NOT_KUBE_SYSTEM],
+            "sideEffects": "None",
+        },
+        {
+            "name": "serviceaccounts",
+            "rules": [_rule("", ["serviceaccounts"], "CU", "Namespaced")],
+            "namespaceSelector": {
+                "matchExpressions": [{"key": constants.TENANT_LABEL, "operator": "Exists"}]
+            },
+            "matchConditions": [{"name": "promotion", "expression": promoted}],
+            "sideEffects": "None",
+        },
+    ]
+
+
+def policies() -> list[tuple[resources.Resource, Object]]:
+    """Return the ValidatingAdmissionPolicy that holds even while webhooks are down.
+
+    It says what needs no knowledge of people: a namespace's label and ownerReference name the
+    same tenant or neither exists. Who may move a namespace is the webhook's question.
+    """
+    label = f"'{constants.TENANT_LABEL}'"
+    references = (
+        "has(object.metadata.ownerReferences) ? object.metadata.ownerReferences.filter(r, "
+        f"r.kind == 'Tenant' && r.apiVersion.startsWith('{constants.GROUP}/')) : []"
+    )
+    labelled = f"has(object.metadata.labels) && {label} in object.metadata.labels"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "tenantry-namespace-ownership"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    _rule(
+                        "",
+                        ["namespaces", "namespaces/status", "namespaces/finalize"],
+                        "CU",
+                        "Cluster",
+                    )
+                ]
+            },
+            # A namespace that was damaged before stays usable until somebody touches the damage.
+            "matchConditions": [
+                {
+                    "name": "ownership-touched",
+                    "expression": (
+                        "oldObject == null || "
+                        "(has(object.metadata.labels) ? object.metadata.labels : {}) != "
+                        "(has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}) || "
+                        "(has(object.metadata.ownerReferences) ? "
+                        "object.metadata.ownerReferences : []) != "
+                        "(has(oldObject.metadata.ownerReferences) ? "
+                        "oldObject.metadata.ownerReferences : [])"
+                    ),
+                }
+            ],
+            "variables": [
+                {"name": "references", "expression": references},
+                {"name": "labelled", "expression": labelled},
+            ],
+            "validations": [
+                {
+                    "expression": (
+                        "variables.labelled ? (size(variables.references) == 1 && "
+                        f"variables.references[0].name == object.metadata.labels[{label}]) "
+                        ": size(variables.references) == 0"
+                    ),
+                    "message": (
+                        "tenant label and ownerReference must both be set consistently "
+                        "or both be absent"
+                    ),
+                    "reason": "Forbidden",
+                }
+            ],
+        },
+    }
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "tenantry-namespace-ownership"},
+        "spec": {"policyName": "tenantry-namespace-ownership", "validationActions": ["Deny"]},
+    }
+    return [
+        (resources.VALIDATING_POLICIES, policy),
+        (resources.VALIDATING_POLICY_BINDINGS, binding),
+    ]

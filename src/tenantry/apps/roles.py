@@ -1,0 +1,49 @@
+"""Roles by name, and a process that plays some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tenantry.apps import controller, settings, webhook
+from tenantry.core import errors
+from tenantry.kube import config
+from tenantry.runtime import cluster, manager
+from tenantry.tenancy import state
+
+Add = Callable[[manager.Manager, state.State, settings.Settings], None]
+
+ROLES: dict[str, Add] = {"controller": controller.add, "webhook": webhook.add}
+
+#: Upstream's, so that the two never lead at once.
+LEASE = "42c733ea.clastix.capsule.io"
+
+
+def run(roles: Sequence[str], credentials: config.Config, options: settings.Settings) -> int:
+    """Play the roles until stopped; return the exit code.
+
+    :raises InvalidValueError: when a role does not exist
+    """
+    for role in roles:
+        if role not in ROLES:
+            raise errors.InvalidValueError("roles", role, f"must be among {', '.join(ROLES)}")
+
+    async def build() -> manager.Manager:
+        source = cluster.Cluster(credentials)
+        election = manager.Election(config=credentials, namespace=options.namespace, name=LEASE)
+        part = manager.Manager(
+            "+".join(roles),
+            cluster=source,
+            election=election if options.elect else None,
+            probes=(options.probe_host, options.probe_port),
+        )
+        known = state.State(
+            source,
+            controllers=options.controllers,
+            configuration_name=options.configuration_name,
+            namespace=options.namespace,
+        )
+        for role in roles:
+            ROLES[role](part, known, options)
+        return part
+
+    return manager.main(build)

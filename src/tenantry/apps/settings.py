@@ -1,0 +1,43 @@
+"""What a role is told when it is started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenantry.api.capsule import constants
+from tenantry.directory import identity
+
+#: Service account of the webhook role; the controller's is upstream's `capsule`.
+WEBHOOK_SERVICE_ACCOUNT = "tenantry-webhook"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of one process, the same for all roles in it."""
+
+    namespace: str = constants.CONTROLLER_NAMESPACE
+    """the platform's own namespace"""
+    configuration_name: str = constants.CONFIGURATION_NAME
+    """CapsuleConfiguration in use"""
+    service_accounts: tuple[str, ...] = (
+        constants.CONTROLLER_SERVICE_ACCOUNT,
+        WEBHOOK_SERVICE_ACCOUNT,
+    )
+    """service accounts of `namespace` under which the platform acts"""
+    elect: bool = True
+    """whether controllers wait for a Lease; off only where there can be no second process"""
+    workers: int = 8
+    """namespaces reconciled at a time"""
+    probe_host: str = "127.0.0.1"
+    probe_port: int = 8081
+    """where /healthz, /readyz and /metrics are served"""
+    webhook_host: str = "127.0.0.1"
+    webhook_port: int = 9443
+    webhook_url: str = ""
+    """base address the API server reaches the webhooks at; empty = the Service in `namespace`"""
+
+    @property
+    def controllers(self) -> frozenset[str]:
+        """Return the user names under which the platform acts."""
+        prefix = f"{identity.SERVICE_ACCOUNT_PREFIX}{self.namespace}:"
+        return frozenset(prefix + account for account in self.service_accounts)

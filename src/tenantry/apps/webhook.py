@@ -1,0 +1,150 @@
+"""The webhook role: one mutating and one validating endpoint for all domains."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.apps import certificates, evidence, hooks, settings
+from tenantry.kube import errors
+from tenantry.runtime import admission, apply, cluster, controller, manager, views, webhook
+from tenantry.tenancy import reservations, state
+from tenantry.tenancy.admission import content, kinds, namespaces
+
+#: Share of the API server's patience that reserving may take.
+RESERVE_DEADLINE = 6.0
+
+MUTATING = (namespaces.MUTATING, *kinds.MUTATING)
+VALIDATING = (
+    *kinds.VALIDATING,
+    namespaces.VALIDATING,
+    content.CORDONING,
+    content.MANAGING,
+    content.PROMOTING,
+)
+
+
+class Handlers:
+    """Answers reviews: gathers evidence, runs the steps, reserves what is counted."""
+
+    def __init__(
+        self,
+        gather: evidence.Gatherer,
+        counts: reservations.NamespaceReservations,
+        counters: admission.Counters,
+    ) -> None:
+        self._gather = gather
+        self._counts = counts
+        self._counters = counters
+
+    async def mutate(self, review: admission.Review) -> admission.Verdict:
+        """Answer a mutating review."""
+        known = await self._gather(review)
+        return admission.run(MUTATING, review, known, counters=self._counters)
+
+    async def validate(self, review: admission.Review) -> admission.Verdict:
+        """Answer a validating review; reserving comes after all other checks."""
+        known = await self._gather(review)
+        verdict = admission.run(VALIDATING, review, known, counters=self._counters)
+        wanted = namespaces.reservation(review, known) if verdict.allowed else None
+        if wanted is None:
+            return verdict
+        owner, claim = wanted
+        denial = await self._counts.reserve(
+            owner, claim, deadline=RESERVE_DEADLINE, dry_run=review.dry_run
+        )
+        if denial is None:
+            return verdict
+        return admission.denied(denial.message, code=denial.code, by="namespaces.quota")
+
+
+class Registration:
+    """Keeps the webhook configurations and policies as `hooks` says; a controller of one key."""
+
+    def __init__(
+        self, source: cluster.Cluster, certificate: certificates.ServingCertificate,
+        options: settings.Settings,
+    ) -> None:  # fmt: skip
+        self._certificate = certificate
+        self._options = options
+        self._applier = apply.Applier(
+            source.client, f"{constants.FIELD_MANAGER}/webhooks", timing=source.timing
+        )
+        self.controller: controller.Controller[str] = controller.Controller(
+            "webhooks", self.reconcile, timing=source.timing, registry=source.metrics
+        )
+        self._caches = {}
+        for resource in (
+            resources.MUTATING_WEBHOOKS,
+            resources.VALIDATING_WEBHOOKS,
+            resources.VALIDATING_POLICIES,
+            resources.VALIDATING_POLICY_BINDINGS,
+        ):
+            cache = source.informer(resource, views.as_bytes)
+            self._caches[resource] = cache
+            self.controller.watches(
+                cache, lambda event: [hooks.NAME] if _ours(event.key[1]) else []
+            )
+        self.controller.enqueue(hooks.NAME)
+
+    async def reconcile(self, _: str) -> None:
+        """Write what differs."""
+        options = self._options
+        client = hooks.endpoint(options.webhook_url, options.namespace, self._certificate.trust)
+        for resource, wanted in (
+            *hooks.policies(),
+            *hooks.configurations(client, options.namespace),
+        ):
+            raw = self._caches[resource].get(wanted["metadata"]["name"])
+            observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None
+            await self._applier.apply(resource, wanted, observed)
+
+
+def _ours(name: str) -> bool:
+    return name.startswith(hooks.NAME)
+
+
+def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
+    """Add the webhook role to a process."""
+    source = part.cluster
+    names = hooks.server_names(options.webhook_url, options.namespace)
+    certificate = certificates.ServingCertificate(source.client, options.namespace, names)
+    server = webhook.Server(
+        options.webhook_host,
+        options.webhook_port,
+        certificate=certificate.pair,
+        timing=source.timing,
+        registry=source.metrics,
+    )
+    handlers = Handlers(
+        evidence.Gatherer(source.client, known, options.controllers),
+        reservations.NamespaceReservations(source.client, options.namespace),
+        server.counters,
+    )
+    for path in (hooks.MUTATE, *hooks.UPSTREAM_MUTATING):
+        server.route(path, handlers.mutate)
+    for path in (hooks.VALIDATE, *hooks.UPSTREAM_VALIDATING):
+        server.route(path, handlers.validate)
+    registration = Registration(source, certificate, options)
+
+    async def first() -> None:
+        await certificate.refresh()
+
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(certificates.POLL)
+            try:
+                if await certificate.refresh():
+                    registration.controller.enqueue(hooks.NAME)
+            except errors.KubeError:
+                # The certificate in use is good for weeks; the next look may succeed.
+                continue
+
+    part.add_setup("certificate", first)
+    part.add_webhook(server)
+    part.add_controller(registration.controller, leader=False)
+    part.add_work("certificate", renew)
