@@ -7,8 +7,11 @@ the network (`Lost.sent`), which is what `client` needs to tell "rejected" from 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import socket
 import ssl
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +25,8 @@ from tenantry.kube import credentials, tls
 CONNECT_TIMEOUT = 10.0
 #: Seconds an idle connection is kept; the API server closes its own after 90.
 KEEPALIVE = 60.0
+#: Turns of the event loop that `close` waits for sockets to end; they take two or three.
+SETTLE_TURNS = 50
 #: Bytes buffered per connection before reading pauses (aiohttp pauses at twice this).
 BODY_BUFFER = 512 * 1024
 WATCH_BUFFER = 16 * 1024
@@ -75,16 +80,39 @@ class Transport:
         self._streams: aiohttp.ClientSession | None = None
         self._tls: tuple[credentials.Credential, ssl.SSLContext] | None = None
         self._closed = False
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self.source = credentials.Source(config)
 
     async def close(self) -> None:
-        """Close all connections; open streams end with `Lost`."""
+        """Close all connections and return when their sockets are closed; open streams end cut."""
         self._closed = True
         for session in (self._calls, self._streams):
             if session is not None:
                 await session.close()
         self._calls = self._streams = None
         self._tls = None
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """End what the sessions no longer know: connections in the middle of a TLS goodbye.
+
+        Without it their sockets would outlive an event loop that ends after us.
+        """
+        left = [one for one in self._sockets if one.fileno() != -1]
+        for one in left:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        for _ in range(SETTLE_TURNS):
+            if all(one.fileno() == -1 for one in left):
+                return
+            # The loop is about to read the end of file that the shutdown made.
+            await asyncio.sleep(0)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, _ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
+        return made
 
     async def send(
         self, request: Request, credential: credentials.Credential, *, timeout: float
@@ -188,7 +216,9 @@ class Transport:
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(_mark_sent)
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=KEEPALIVE),
+            connector=aiohttp.TCPConnector(
+                limit=limit, keepalive_timeout=KEEPALIVE, socket_factory=self._socket
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
             read_bufsize=buffer,
