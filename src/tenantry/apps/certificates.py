@@ -11,12 +11,19 @@ from tenantry.kube import client as kube
 from tenantry.kube import errors
 from tenantry.pki import bundle
 from tenantry.pki import errors as pki_errors
+from tenantry.runtime import permissions
 
 SECRET = "capsule-tls"  # noqa: S105 - the name of an object
 AUTHORITY = "tenantry-webhook"
 
 #: Seconds between two looks at the Secret.
 POLL = 60.0
+
+
+NEEDS = (
+    permissions.Need(resources.SECRETS, ("get", "update"), own=True, names=(SECRET,)),
+    permissions.Need(resources.SECRETS, ("create",), own=True),
+)
 
 
 class ServingCertificate:

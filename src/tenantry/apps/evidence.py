@@ -19,8 +19,16 @@ from tenantry.directory import identity, owners
 from tenantry.directory import state as directory
 from tenantry.kube import client as kube
 from tenantry.kube import errors
-from tenantry.runtime import admission
+from tenantry.runtime import admission, permissions
 from tenantry.tenancy import evidence, ownership, state
+
+NEEDS = (
+    permissions.Need(capsule.TENANTS, ("get", "list")),
+    permissions.Need(capsule.TENANT_OWNERS, ("list",)),
+    permissions.Need(capsule.CONFIGURATIONS, ("get",)),
+    permissions.Need(resources.NAMESPACES, ("get",)),
+    permissions.Need(resources.SERVICE_ACCOUNTS, ("get",)),
+)
 
 
 class _ServiceAccount(msgspec.Struct, gc=False):

@@ -11,7 +11,16 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.apps import certificates, evidence, hooks, settings
 from tenantry.kube import errors
-from tenantry.runtime import admission, apply, cluster, controller, manager, views, webhook
+from tenantry.runtime import (
+    admission,
+    apply,
+    cluster,
+    controller,
+    manager,
+    permissions,
+    views,
+    webhook,
+)
 from tenantry.tenancy import reservations, state
 from tenantry.tenancy.admission import content, kinds, namespaces
 
@@ -25,6 +34,17 @@ VALIDATING = (
     content.CORDONING,
     content.MANAGING,
     content.PROMOTING,
+)
+
+
+NEEDS = tuple(
+    permissions.Need(resource, (*permissions.READ, *permissions.APPLY))
+    for resource in (
+        resources.MUTATING_WEBHOOKS,
+        resources.VALIDATING_WEBHOOKS,
+        resources.VALIDATING_POLICIES,
+        resources.VALIDATING_POLICY_BINDINGS,
+    )
 )
 
 

@@ -15,8 +15,12 @@ from tenantry.core import errors
 #: Command -> its line in `tenantry --help`. The command `x` lives in `tenantry.cli.x`.
 COMMANDS = {
     "completion": "Print a script that completes commands in a shell.",
+    "controller": "Play the controller role in this process.",
+    "crds": "Show or install the API kinds that Tenantry serves.",
     "local": "Run a whole platform on this machine.",
+    "run": "Play one or more roles in this process.",
     "version": "Show the version of tenantry.",
+    "webhook": "Play the webhook role in this process.",
 }
 
 

@@ -18,6 +18,7 @@ from tenantry.core import clock, quantity
 from tenantry.directory import state as directory
 from tenantry.kube import client as kube
 from tenantry.kube import errors
+from tenantry.runtime import permissions
 from tenantry.tenancy import ledger, verdicts
 
 #: The API server ends a request after this long (`--request-timeout`), so a namespace whose
@@ -29,6 +30,12 @@ TRY_AGAIN = (
     "the namespace could not be counted against the quota of tenant {tenant} in time; try again"
 )
 
+
+NEEDS = (
+    permissions.Need(capsule.QUANTITY_LEDGERS, ("get", "create"), own=True),
+    permissions.Need(capsule.QUANTITY_LEDGERS, ("update",), subresource="status", own=True),
+    permissions.Need(resources.NAMESPACES, ("list",)),
+)
 
 Object = dict[str, Any]
 

@@ -16,7 +16,7 @@ from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.api.capsule import resources as capsule
 from tenantry.directory import owners
 from tenantry.directory import state as directory
-from tenantry.runtime import cluster, informer, store
+from tenantry.runtime import cluster, informer, permissions, store
 from tenantry.tenancy import status
 
 Object = dict[str, Any]
@@ -28,6 +28,16 @@ _CONFIGURATION = msgspec.json.Decoder(configuration.CapsuleConfiguration, strict
 MANAGED_SELECTOR = f"{constants.MANAGED_BY_LABEL}={constants.MANAGED_BY_CONTROLLER}"
 RBAC_SELECTOR = f"{constants.CREATED_BY_LABEL}={constants.CREATED_BY_RBAC}"
 PROMOTED_SELECTOR = f"{constants.PROMOTE_OWNER_LABEL}={constants.TRUE}"
+
+
+#: What every process with these caches needs.
+NEEDS = (
+    permissions.Need(capsule.TENANTS, permissions.READ),
+    permissions.Need(capsule.TENANT_OWNERS, permissions.READ),
+    permissions.Need(capsule.CONFIGURATIONS, permissions.READ),
+    permissions.Need(resources.NAMESPACES, permissions.READ),
+    permissions.Need(resources.SERVICE_ACCOUNTS, permissions.READ),
+)
 
 
 class TenantView(msgspec.Struct, frozen=True, gc=False):

@@ -7,11 +7,14 @@ import msgspec
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.kube import errors
-from tenantry.runtime import cluster, controller, store
+from tenantry.runtime import cluster, controller, permissions, store
 from tenantry.tenancy import reservations, state
 
 #: Seconds that a reservation may stand before somebody looks; its object usually shows at once.
 DEBOUNCE = 0.5
+
+
+NEEDS = (permissions.Need(capsule.QUANTITY_LEDGERS, permissions.READ, own=True),)
 
 
 class LedgerView(msgspec.Struct, frozen=True, gc=False):

@@ -15,9 +15,19 @@ import msgspec
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
+from tenantry.api.capsule import resources as capsule
 from tenantry.directory import state as directory
 from tenantry.kube import errors
-from tenantry.runtime import apply, cluster, controller, fields, informer, jsonpatch, views
+from tenantry.runtime import (
+    apply,
+    cluster,
+    controller,
+    fields,
+    informer,
+    jsonpatch,
+    permissions,
+    views,
+)
 from tenantry.tenancy import bindings, metadata, state, status
 
 Object = dict[str, Any]
@@ -25,6 +35,25 @@ Object = dict[str, Any]
 STALE_REFERENCE = (
     "its ownerReference names an earlier tenant of that name (uid {found}, now {wanted}); "
     "an administrator can tie it again by removing the ownerReference"
+)
+
+
+#: ClusterRoles that tenants get by default. To hand out another, label it for aggregation to the
+#: controller (`projectcapsule.dev/aggregate-to-controller`), which then holds what it gives.
+HANDED_OUT = (
+    "admin",
+    constants.DELETER_ROLE,
+    constants.PROVISIONER_ROLE,
+    "edit",
+    "view",
+)
+
+NEEDS = (
+    permissions.Need(resources.ROLE_BINDINGS, (*permissions.READ, *permissions.APPLY, "delete")),
+    permissions.Need(resources.CLUSTER_ROLES, ("bind",), names=HANDED_OUT),
+    permissions.Need(resources.NAMESPACES, ("patch",)),
+    # Objects that point at their tenant with blockOwnerDeletion.
+    permissions.Need(capsule.TENANTS, ("update",), subresource="finalizers"),
 )
 
 

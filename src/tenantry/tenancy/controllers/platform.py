@@ -12,13 +12,26 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import identity, owners
 from tenantry.kube import errors
-from tenantry.runtime import apply, cluster, conditions, controller, informer, views
+from tenantry.runtime import apply, cluster, conditions, controller, informer, permissions, views
 from tenantry.tenancy import bindings, state
 
 Object = dict[str, Any]
 
 #: There is one of each; events of all kinds lead to this key.
 ONLY = "platform"
+
+
+NEEDS = (
+    permissions.Need(capsule.CONFIGURATIONS, ("create",)),
+    permissions.Need(capsule.CONFIGURATIONS, ("patch",), subresource="status"),
+    permissions.Need(capsule.TENANT_OWNERS, ("patch",), subresource="status"),
+    permissions.Need(resources.CLUSTER_ROLES, (*permissions.READ, *permissions.APPLY, "delete")),
+    permissions.Need(
+        resources.CLUSTER_ROLE_BINDINGS, (*permissions.READ, *permissions.APPLY, "delete")
+    ),
+    # Held because it is given: what the provisioner and the deleter may do.
+    permissions.Need(resources.NAMESPACES, ("create", "patch", "delete")),
+)
 
 
 def _ready(before: list[meta.Condition], generation: int, now: float) -> list[Object]:

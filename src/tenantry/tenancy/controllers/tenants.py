@@ -16,11 +16,19 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import owners
 from tenantry.directory import state as directory
-from tenantry.runtime import apply, cluster, controller, store
+from tenantry.runtime import apply, cluster, controller, permissions, store
 from tenantry.tenancy import state, status
 
 #: Seconds between two looks at the namespaces of a tenant that is being deleted.
 DELETION_POLL = 2.0
+
+
+NEEDS = (
+    permissions.Need(capsule.TENANTS, ("patch",)),
+    permissions.Need(capsule.TENANTS, ("patch",), subresource="status"),
+    permissions.Need(resources.NAMESPACES, ("delete",)),
+    permissions.Need(resources.PODS, ("list",)),
+)
 
 
 class TenantController:

@@ -1,0 +1,81 @@
+"""`tenantry crds`: show or install the API kinds, and what the roles need to run."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import resources as files
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tenantry.cli import options, printers
+
+FIELD_MANAGER = "tenantry-install"
+
+
+def bundled(*parts: str) -> list[dict[str, Any]]:
+    """Return the objects of the manifests under `deploy/`, in the order of file names."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    folder = files.files("tenantry.deploy").joinpath(*parts)
+    found: list[dict[str, Any]] = []
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".yaml"):
+            found += [obj for obj in yaml.load_all(file.read_text(), loader) if obj]
+    return found
+
+
+@click.group("crds")
+def command() -> None:
+    """Show or install the API kinds that Tenantry serves."""
+
+
+@command.command("list")
+@printers.option()
+def listed(output: str) -> None:
+    """List the kinds."""
+    objects = bundled("crds")
+    rows = [
+        (
+            crd["metadata"]["name"],
+            crd["spec"]["scope"],
+            ",".join(version["name"] for version in crd["spec"]["versions"]),
+        )
+        for crd in objects
+    ]
+    whole = {"apiVersion": "v1", "kind": "List", "items": objects}
+    printers.show(whole, output, lambda: printers.table(("NAME", "SCOPE", "VERSIONS"), rows))
+
+
+@command.command("print")
+@click.option("--rbac", is_flag=True, help="Print service accounts and roles instead.")
+def print_(rbac: bool) -> None:
+    """Print the manifests, for `kubectl apply --server-side -f -`."""
+    import yaml
+
+    click.echo(yaml.safe_dump_all(bundled("rbac" if rbac else "crds"), sort_keys=False), nl=False)
+
+
+@command.command("install")
+@click.option("--rbac/--no-rbac", default=True, show_default=True, help="Service accounts, roles.")
+@options.kubeconfig
+def install(rbac: bool, kubeconfig: Path | None, context: str) -> None:
+    """Install or update kinds (and roles) in a cluster, by server-side apply."""
+    objects = bundled("crds") + (bundled("rbac") if rbac else [])
+    for line in asyncio.run(_install(options.credentials(kubeconfig, context), objects)):
+        click.echo(line)
+
+
+async def _install(credentials: Any, objects: list[dict[str, Any]]) -> list[str]:
+    from tenantry.kube import client, discovery
+
+    done = []
+    async with client.Client(credentials) as api:
+        known = {(found.api_version, found.kind): found for found in await discovery.resources(api)}
+        for obj in objects:
+            resource = known[obj["apiVersion"], obj["kind"]]
+            await api.apply(resource, obj, field_manager=FIELD_MANAGER)
+            done.append(f"{resource.group_resource}/{obj['metadata']['name']} applied")
+    return done

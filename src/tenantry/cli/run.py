@@ -1,0 +1,108 @@
+"""`tenantry run`, and `tenantry controller` and `tenantry webhook` for one role each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tenantry.api.capsule import constants
+from tenantry.cli import options
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def settings(function: F) -> F:
+    """Add the options of a process that plays roles."""
+    for option in reversed(
+        (
+            click.option(
+                "--namespace", default=constants.CONTROLLER_NAMESPACE, envvar="NAMESPACE",
+                show_default=True, help="The platform's own namespace.",
+            ),
+            click.option(
+                "--configuration-name", default=constants.CONFIGURATION_NAME, show_default=True,
+                help="CapsuleConfiguration to use.",
+            ),
+            click.option(
+                "--elect/--no-elect", default=True, show_default=True,
+                help="Whether controllers wait for their Lease.",
+            ),
+            click.option(
+                "--workers", type=click.IntRange(1, 64), default=8, show_default=True,
+                help="Namespaces reconciled at a time.",
+            ),
+            click.option(
+                "--probes", "probes", default="127.0.0.1:8081", show_default=True,
+                metavar="HOST:PORT", help="Where /healthz, /readyz and /metrics are served.",
+            ),
+            click.option(
+                "--webhook", "webhook", default="127.0.0.1:9443", show_default=True,
+                metavar="HOST:PORT", help="Where admission reviews are served.",
+            ),
+            click.option(
+                "--webhook-url", default="", metavar="URL",
+                help="Address at which the API server reaches the webhooks. "
+                "Default: the Service in the platform's namespace.",
+            ),
+            click.option(
+                "--log-level", default="info", show_default=True,
+                type=click.Choice(["debug", "info", "warning", "error"]), help="Least level.",
+            ),
+            click.option(
+                "--log-format", default="text", show_default=True,
+                type=click.Choice(["text", "json"]), help="Form of a log line.",
+            ),
+        )
+    ):  # fmt: skip
+        function = option(function)
+    return options.kubeconfig(function)
+
+
+def start(
+    roles: list[str],
+    *,
+    kubeconfig: Path | None,
+    context: str,
+    probes: str,
+    webhook: str,
+    log_level: str,
+    log_format: Any,
+    **others: Any,
+) -> None:
+    """Play roles until stopped, then end the process with their exit code."""
+    from tenantry.apps import roles as apps
+    from tenantry.apps import settings as app_settings
+    from tenantry.runtime import logs
+
+    logs.configure(level=log_level, format=log_format)
+    probe_host, probe_port = _address("--probes", probes)
+    webhook_host, webhook_port = _address("--webhook", webhook)
+    chosen = app_settings.Settings(
+        probe_host=probe_host,
+        probe_port=probe_port,
+        webhook_host=webhook_host,
+        webhook_port=webhook_port,
+        **others,
+    )
+    sys.exit(apps.run(roles, options.credentials(kubeconfig, context), chosen))
+
+
+def _address(option: str, text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise click.BadParameter(f"{text!r} is not HOST:PORT", param_hint=option)
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command("run")
+@click.option(
+    "--roles", default="controller,webhook", show_default=True, help="Roles, separated by commas."
+)
+@settings
+def command(roles: str, **others: Any) -> None:
+    """Play one or more roles in this process."""
+    start([role.strip() for role in roles.split(",") if role.strip()], **others)

@@ -1,0 +1,16 @@
+"""`tenantry webhook`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tenantry.cli import run
+
+
+@click.command("webhook")
+@run.settings
+def command(**others: Any) -> None:
+    """Play the webhook role in this process."""
+    run.start(["webhook"], **others)
