@@ -32,7 +32,9 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def start(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start(
+    argv: Sequence[str], *, env: Mapping[str, str], log: Path, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
     """Start a program whose output goes to a file; to be called by the main thread.
 
     Raises OSError when it cannot be executed.
@@ -46,7 +48,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], log: Path) -> subproce
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            cwd=log.parent.parent,
+            cwd=cwd or log.parent,
             process_group=0,
             preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509 (this process has one thread)
         )

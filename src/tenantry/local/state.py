@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,16 +186,21 @@ class Lock:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as err:
             raise errors.StorageError.of(self.path, err) from err
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as err:
-            os.close(file)
-            if err.errno in {errno.EAGAIN, errno.EACCES}:
-                return False
-            raise errors.StorageError.of(self.path, err) from err
-        self._file = file
-        self.sign()
-        return True
+        # More than one try: `holder` has it for an instant when it looks.
+        for _ in range(5):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as err:
+                if err.errno not in {errno.EAGAIN, errno.EACCES}:
+                    os.close(file)
+                    raise errors.StorageError.of(self.path, err) from err
+                time.sleep(0.02)
+            else:
+                self._file = file
+                self.sign()
+                return True
+        os.close(file)
+        return False
 
     def sign(self) -> None:
         """Write who holds the lock; again after a fork, which hands the lock to the child."""

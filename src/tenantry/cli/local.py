@@ -1,0 +1,258 @@
+"""`tenantry local ...`: a platform on this machine."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tenantry.cli import printers
+
+if TYPE_CHECKING:
+    from tenantry.local import platform as platforms
+    from tenantry.local import status as statuses
+
+_name = click.option(
+    "--name", default="default", show_default=True, help="Which platform; each has its own data."
+)
+
+
+@click.group("local")
+def command() -> None:
+    """Run a whole platform on this machine.
+
+    A real Kubernetes control plane with Tenantry on it; nodes are simulated. It runs in the
+    background, under a supervisor of its own, until `down`. What it keeps survives `down` and
+    `up`, and goes with `destroy`.
+    """
+
+
+@command.command("up")
+@_name
+@click.option(
+    "--nodes",
+    metavar="COUNT|FILE",
+    help="Simulated nodes: how many, or a file with Node objects.  [default: as before, or 3]",
+)
+@click.option(
+    "--gpus-per-node",
+    type=int,
+    metavar="K",
+    help="GPUs (nvidia.com/gpu) of each node; with a count of nodes.  [default: 0]",
+)
+@click.option(
+    "--api-servers", type=int, metavar="N", help="How many API servers.  [default: as before, or 1]"
+)
+@click.option(
+    "--api-port",
+    type=int,
+    metavar="PORT",
+    help="Port of the first API server; 0 = another than now.  [default: as before, or any]",
+)
+@click.option(
+    "--bin-dir",
+    default="",
+    metavar="DIRECTORY",
+    help="Binaries of your own (etcd, kube-apiserver, ...); also TENANTRY_BIN_DIR.",
+)
+def up(
+    *,
+    name: str,
+    nodes: str | None,
+    gpus_per_node: int | None,
+    api_servers: int | None,
+    api_port: int | None,
+    bin_dir: str,
+) -> None:
+    """Start the platform, and return when it is ready."""
+    from tenantry.core import clock
+    from tenantry.local import nodes as simulated
+    from tenantry.local import platform as platforms
+    from tenantry.local import progress
+
+    wanted = None
+    if nodes is not None or gpus_per_node is not None:
+        count = str(simulated.DEFAULT_COUNT) if nodes is None else nodes
+        wanted = simulated.wanted(count, gpus_per_node or 0)
+    started = clock.monotonic()
+    platform = platforms.Platform(name)
+    manifests, roles = tenantry_roles()
+    options = platforms.Options(
+        nodes=wanted,
+        api_servers=api_servers,
+        api_port=api_port,
+        bin_dir=bin_dir,
+        manifests=manifests,
+        roles=roles,
+    )
+    report = progress.Progress()
+    platform.up(options, report)
+    report.note(f"ready in {clock.monotonic() - started:.1f} s")
+    click.echo(_first_steps(platform))
+
+
+def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
+    """Return what of Tenantry runs on a platform: manifests to apply, and roles."""
+    return (), ()
+
+
+def _first_steps(platform: platforms.Platform) -> str:
+    described = platform.require()
+    suffix = "" if platform.name == "default" else f" --name {platform.name}"
+    kubectl = shlex.quote(described.binaries["kubectl"])
+    return f"""\
+As admin:
+  export KUBECONFIG={shlex.quote(str(platform.paths.admin_kubeconfig))}
+  {kubectl} get namespaces
+As somebody else, here alice:
+  tenantry local kubeconfig{suffix} --as alice --group projectcapsule.dev --output alice.yaml
+  {kubectl} --kubeconfig alice.yaml auth whoami
+Stop it with: tenantry local down{suffix}"""
+
+
+@command.command("down")
+@_name
+def down(name: str) -> None:
+    """Stop the platform; its data stays."""
+    from tenantry.local import platform as platforms
+    from tenantry.local import progress
+
+    stopped = platforms.Platform(name).down(progress.Progress())
+    click.echo(f'platform "{name}" ' + ("is down" if stopped else "was not running"))
+
+
+@command.command("destroy")
+@_name
+def destroy(name: str) -> None:
+    """Stop the platform and remove all it kept."""
+    from tenantry.local import platform as platforms
+    from tenantry.local import progress
+
+    platforms.Platform(name).destroy(progress.Progress())
+    click.echo(f'platform "{name}" is gone')
+
+
+@command.command("status")
+@_name
+@printers.option()
+def status(name: str, output: str) -> None:
+    """Show how the platform and each of its units is.
+
+    The exit code is 0 when it is ready, 1 otherwise.
+    """
+    import msgspec
+
+    from tenantry.local import platform as platforms
+
+    found = platforms.Platform(name).status()
+    printers.show(msgspec.to_builtins(found), output, lambda: _status_table(found))
+    if found.phase != "ready":
+        raise click.exceptions.Exit(1)
+
+
+def _status_table(found: statuses.Status) -> str:
+    from tenantry.core import clock
+
+    head = f'platform "{found.name}": {found.phase}'
+    if found.reason:
+        head += f" ({found.reason})"
+    if not found.units:
+        return head
+    now = clock.wall()
+    rows = [
+        (
+            unit.name,
+            unit.phase,
+            "-" if unit.pid is None else unit.pid,
+            unit.restarts,
+            printers.age(now - unit.since),
+            unit.reason,
+        )
+        for unit in found.units
+    ]
+    table = printers.table(("UNIT", "PHASE", "PID", "RESTARTS", "SINCE", "REASON"), rows)
+    servers = ", ".join(found.servers)
+    return f"{head}\nAPI: {servers}\nkubeconfig: {found.kubeconfig}\n\n{table}"
+
+
+@command.command("kubeconfig")
+@_name
+@click.option("--as", "user", default="", metavar="USER", help="Whom the kubeconfig is for.")
+@click.option(
+    "--group", "groups", multiple=True, metavar="GROUP", help="A group of that user; repeatable."
+)
+@click.option("--output", type=click.Path(path_type=Path), help="Write it to this file instead.")
+def kubeconfig(name: str, user: str, groups: tuple[str, ...], output: Path | None) -> None:
+    """Print a kubeconfig: the admin's, or any user's.
+
+    It holds a fresh client certificate of the platform's own authority. To Kubernetes that user is
+    as real as any; what they may do, RBAC decides.
+    """
+    from tenantry.local import platform as platforms
+    from tenantry.local import state
+
+    if groups and not user:
+        raise click.UsageError("--group needs --as: groups are given to a user")
+    content = platforms.Platform(name).kubeconfig(user, groups)
+    if output is None:
+        click.echo(content.decode(), nl=False)
+    else:
+        state.write(output, content)
+        click.echo(f"wrote {output}", err=True)
+
+
+@command.command("logs")
+@_name
+@click.argument("component", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
+@click.option("--tail", type=int, default=200, show_default=True, help="Lines of what is there.")
+def logs(name: str, component: str | None, follow: bool, tail: int) -> None:
+    """Print the log of COMPONENT, or list whose there are."""
+    from tenantry.local import logs as reading
+    from tenantry.local import platform as platforms
+
+    platform = platforms.Platform(name)
+    platform.require()
+    if component is None:
+        click.echo("\n".join(reading.names(platform.paths)))
+        return
+    for text in reading.read(platform.paths, component, lines=tail, follow=follow):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+@command.command("list")
+@printers.option()
+def list_(output: str) -> None:
+    """List the platforms of this user."""
+    import msgspec
+
+    from tenantry.local import platform as platforms
+    from tenantry.local import state
+
+    names = state.platforms(state.state_home(os.environ))
+    found = [platforms.Platform(name).status() for name in names]
+    items = {"items": [msgspec.to_builtins(one) for one in found]}
+    rows = [(one.name, one.phase, ", ".join(one.servers) or "-") for one in found]
+    printers.show(items, output, lambda: printers.table(("NAME", "PHASE", "API"), rows))
+
+
+@command.command("binaries")
+@click.option("--bin-dir", default="", metavar="DIRECTORY", help="As with `up`.")
+@printers.option()
+def binaries(bin_dir: str, output: str) -> None:
+    """Get the control plane's binaries, by download or build, and show where they are."""
+    from tenantry.local import artefacts, progress
+    from tenantry.local import binaries as getting
+
+    environ = dict(os.environ)
+    if bin_dir:
+        environ[getting.BIN_DIR] = bin_dir
+    with progress.Progress().step("binaries") as step:
+        found = getting.resolve(list(artefacts.ALL), environ=environ, step=step)
+    rows = [(name, artefacts.ALL[name].version, path) for name, path in found.items()]
+    printers.show(found, output, lambda: printers.table(("NAME", "VERSION", "PATH"), rows))

@@ -1,0 +1,169 @@
+"""Where the binaries come from: the user's own, the cache, a release, or source; in this order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tenantry.local import artefacts, build, cache, download, errors, progress, state
+
+#: A directory with binaries of one's own, used as they are.
+BIN_DIR = "TENANTRY_BIN_DIR"
+SUMS = "SHA256SUMS"
+#: Bytes of all binaries together, and as much again while one is made.
+ROOM = 2**30
+
+
+class Source(Protocol):
+    """Puts an artefact at `target` and tells its origin, or raises download.Refused."""
+
+    def __call__(
+        self, artefact: artefacts.Artefact, target: Path, step: progress.Step, /
+    ) -> str: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """The two sources that make files; apart, so that tests can do without network and compiler."""
+
+    download: Source
+    build: Source
+
+
+def sources(environ: Mapping[str, str]) -> Sources:
+    return Sources(
+        download=download.Downloads(environ=environ).fetch,
+        build=build.Builds(environ=environ, home=state.cache_home(environ)).make,
+    )
+
+
+def resolve(
+    wanted: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    step: progress.Step,
+    made_by: Sources | None = None,
+    make: bool = True,
+) -> dict[str, str]:
+    """Return the path of every wanted artefact, getting it where it is not there yet.
+
+    :param make: False = only what is there already
+    """
+    found: dict[str, str] = {}
+    reasons: list[tuple[str, str]] = []
+    missing = [artefacts.ALL[name] for name in wanted]
+    if given := environ.get(BIN_DIR):
+        found = _given(Path(given), missing)
+        reasons.append((f"{BIN_DIR}={given}", "not there"))
+    else:
+        reasons.append((BIN_DIR, "not set"))
+    missing = [artefact for artefact in missing if artefact.name not in found]
+    if not missing:
+        step.detail = given or ""
+        return found
+    kept = cache.Cache(state.cache_home(environ))
+    flaws = kept.flaws(missing)
+    if any(flaws.values()):
+        if not make:
+            reasons.append((f"cache {kept.root}", _summary(flaws)))
+            raise errors.NoBinariesError([n for n, flaw in flaws.items() if flaw], reasons)
+        _make_missing(
+            kept, missing, reasons=reasons, step=step, made_by=made_by or sources(environ)
+        )
+        step.detail = f"kept in {kept.root}"
+    else:
+        step.detail = f"from {kept.root}"
+    return found | {artefact.name: str(kept.path(artefact)) for artefact in missing}
+
+
+def _given(folder: Path, wanted: Sequence[artefacts.Artefact]) -> dict[str, str]:
+    """Take what a user's own directory has; refuse what it has and what cannot be right."""
+    sums = {}
+    with contextlib.suppress(FileNotFoundError):
+        for line in (folder / SUMS).read_text().splitlines():
+            digest, _, name = line.partition(" ")
+            sums[name.strip(" *")] = digest
+    found = {}
+    for artefact in wanted:
+        path = folder / artefact.name
+        if not path.exists():
+            continue
+        try:
+            flaw = artefacts.flaw(artefact, path)
+            if not flaw and artefact.package and not os.access(path, os.X_OK):
+                flaw = f"is not executable: chmod +x {shlex.quote(str(path))}"
+            if not flaw and sums.get(artefact.name, "") not in {"", cache.digest(path)}:
+                flaw = f"is not the file that {folder / SUMS} lists"
+        except OSError as err:
+            flaw = f"cannot be read: {err.strerror}"
+        if flaw:
+            raise errors.LocalError(f"{path} {flaw}; put a good one there, or unset {BIN_DIR}")
+        found[artefact.name] = str(path.absolute())
+    return found
+
+
+def _make_missing(
+    kept: cache.Cache,
+    wanted: Sequence[artefacts.Artefact],
+    *,
+    reasons: list[tuple[str, str]],
+    step: progress.Step,
+    made_by: Sources,
+) -> None:
+    kept.prepare(ROOM)
+    lock = state.Lock(kept.lock)
+    while not lock.acquire():
+        step.detail = f"waiting for process {state.holder(kept.lock)}, which prepares the binaries"
+        time.sleep(0.5)
+    try:
+        kept.sweep()
+        flaws = kept.flaws(wanted)  # again: whoever had the lock has made them, perhaps
+        reasons.append((f"cache {kept.root}", _summary(flaws)))
+        refused: dict[str, dict[str, str]] = {}
+        for artefact in wanted:
+            if flaws[artefact.name]:
+                why = _make(kept, artefact, step=step, made_by=made_by)
+                if why:
+                    refused[artefact.name] = why
+                    # Without this one nothing starts; the others can wait for the next attempt.
+                    break
+    finally:
+        lock.release()
+    for why in refused.values():
+        raise errors.NoBinariesError(list(refused), [*reasons, *why.items()])
+
+
+def _make(
+    kept: cache.Cache, artefact: artefacts.Artefact, *, step: progress.Step, made_by: Sources
+) -> dict[str, str]:
+    """Make one artefact by the first source that can; return why none could, else nothing."""
+    why = {}
+    for name, source in (("download", made_by.download), ("build", made_by.build)):
+        target = kept.temporary(artefact)
+        try:
+            origin = source(artefact, target, step)
+            if flaw := artefacts.flaw(artefact, target):
+                raise download.Refused(f"what it gave {flaw}")
+            kept.add(artefact, target, origin)
+            return {}
+        except download.Refused as err:
+            why[name] = str(err)
+        except OSError as err:
+            raise errors.StorageError.of(target, err) from err
+        finally:
+            with contextlib.suppress(OSError):
+                target.unlink(missing_ok=True)
+    return why
+
+
+def _summary(flaws: Mapping[str, str]) -> str:
+    bad = {name: flaw for name, flaw in flaws.items() if flaw}
+    if set(bad.values()) == {"not there"}:
+        return f"has no {', '.join(bad)}"
+    return "; ".join(f"{name}: {flaw}" for name, flaw in bad.items())

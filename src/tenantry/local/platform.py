@@ -1,0 +1,346 @@
+"""A platform as its user sees it: up, status, down, destroy, kubeconfig."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenantry.core import clock
+from tenantry.core import errors as core_errors
+from tenantry.local import (
+    binaries,
+    children,
+    credentials,
+    daemon,
+    errors,
+    nodes,
+    plan,
+    plane,
+    ports,
+    progress,
+    state,
+    status,
+    supervision,
+)
+
+#: Seconds from the supervisor's start until `up` no longer waits. Units give up before.
+READY_TIMEOUT = 300.0
+#: Seconds for which the supervisor may take to stop all; each unit has its own grace in it.
+STOP_TIMEOUT = 90.0
+_POLL = 0.05
+#: Lines of a failed unit's log that are shown.
+_TAIL = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What `up` was asked for; None = as it was, or the default of a new platform."""
+
+    nodes: tuple[dict[str, Any], ...] | None = None
+    api_servers: int | None = None
+    #: Port of the first API server; 0 = any other than now.
+    api_port: int | None = None
+    bin_dir: str = ""
+    #: Whether binaries that are not there are to be got; else that is an error.
+    make_binaries: bool = True
+    components: tuple[str, ...] = plan.OPTIONAL
+    manifests: tuple[str, ...] = ()
+    roles: tuple[plan.Role, ...] = ()
+    durable: bool = True
+
+
+class Platform:
+    """One platform of this user, which need not exist yet."""
+
+    def __init__(self, name: str, *, environ: Mapping[str, str] | None = None) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.home = state.state_home(self.environ)
+        self.paths = state.layout(name, self.home)
+        self.name = name
+
+    @property
+    def exists(self) -> bool:
+        return self.paths.plan.exists()
+
+    def require(self) -> plan.Plan:
+        """Return the platform's plan; raises NoSuchPlatformError when it was never started."""
+        described = plan.load(self.paths)
+        if described is None:
+            raise errors.NoSuchPlatformError(self.name, state.platforms(self.home))
+        return described
+
+    def status(self) -> status.Status:
+        self.require()
+        return status.load(self.paths)
+
+    def kubeconfig(self, user: str, groups: Sequence[str]) -> bytes:
+        """Return a kubeconfig for any user, or the admin's for ""."""
+        described = self.require()
+        if user:
+            return credentials.for_user(
+                described, self.paths, user=user, groups=groups, now=clock.wall()
+            )
+        return credentials.for_user(
+            described,
+            self.paths,
+            user=credentials.ADMIN,
+            groups=[credentials.ADMIN_GROUP],
+            now=clock.wall(),
+        )
+
+    def up(
+        self, options: Options, report: progress.Progress, *, tied: bool = False
+    ) -> subprocess.Popen[bytes] | None:
+        """Bring the platform up and return when it is ready; at once when it is.
+
+        :param tied: make the supervisor a child of this process, to be killed with it, and
+            return it
+        """
+        state.prepare(self.paths)
+        # A supervisor that runs is joined, whoever started it.
+        if state.holder(self.paths.lock) is not None:
+            self._refuse_changes(options)
+            report.note(f'platform "{self.name}" runs already')
+            self._await_ready(report)
+            return None
+        with state.locked(self.paths.setup_lock) as free, stoppable():
+            if not free:
+                report.note("another `tenantry local up` prepares this platform; waiting for it")
+                self._await_supervisor()
+                self._await_ready(report)
+                return None
+            self._prepare(options, report)
+            child = self._start_supervisor(tied=tied)
+            try:
+                self._await_ready(report, child)
+            except BaseException:
+                if child is not None:
+                    child.kill()
+                    child.wait()
+                raise
+            return child
+
+    def down(self, report: progress.Progress) -> bool:
+        """Stop the platform, or the `up` that prepares it; tell whether there was one."""
+        self.require_directory()
+        stopped = False
+        deadline = clock.monotonic() + STOP_TIMEOUT
+        with report.step("stopping"):
+            # Both the supervisor and an `up` that is about to start one.
+            while pids := self._holders():
+                stopped = True
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGTERM)
+                while self._holders() == pids:
+                    if clock.monotonic() > deadline:
+                        raise errors.LocalError(f"still running after {STOP_TIMEOUT:g} s: {pids}")
+                    time.sleep(_POLL)
+        return stopped
+
+    def destroy(self, report: progress.Progress) -> None:
+        """Stop the platform and remove everything it kept."""
+        self.require_directory()
+        self.down(report)
+        try:
+            shutil.rmtree(self.paths.root)
+        except OSError as err:
+            raise errors.StorageError.of(self.paths.root, err) from err
+
+    def require_directory(self) -> None:
+        """Refuse a platform of which there is no trace (a broken one has one)."""
+        if not self.exists and not self.paths.setup_lock.exists():
+            raise errors.NoSuchPlatformError(self.name, state.platforms(self.home))
+
+    def _holders(self) -> set[int]:
+        held = (state.holder(self.paths.lock), state.holder(self.paths.setup_lock))
+        return {pid for pid in held if pid is not None}
+
+    def _prepare(self, options: Options, report: progress.Progress) -> None:
+        before = plan.load(self.paths)
+        wanted = [plan.ETCD, plan.API_SERVER, plan.KUBECTL, *options.components]
+        if plan.KWOK in options.components:
+            wanted.append(plan.STAGES)
+        with report.step("binaries") as step:
+            environ = dict(self.environ)
+            if options.bin_dir:
+                environ[binaries.BIN_DIR] = options.bin_dir
+            found = binaries.resolve(wanted, environ=environ, step=step, make=options.make_binaries)
+        described = self._plan(options, before, found)
+        with report.step("certificates"):
+            credentials.ensure(described, self.paths, clock.wall())
+            for path, content in plane.files(self.paths).items():
+                state.write(path, content)
+        plan.store(described, self.paths)
+        # What an earlier supervisor said must not be taken for what this one says.
+        self.paths.status.unlink(missing_ok=True)
+
+    def _plan(
+        self, options: Options, before: plan.Plan | None, found: Mapping[str, str]
+    ) -> plan.Plan:
+        servers = options.api_servers or (len(before.api_ports) if before else 1)
+        if not 1 <= servers <= plan.MAXIMUM_API_SERVERS:
+            raise core_errors.InvalidValueError(
+                "api-servers", servers, f"1 to {plan.MAXIMUM_API_SERVERS}"
+            )
+        avoid = self._ports_of_others()
+        api_ports = ports.choose_api(
+            servers,
+            before.api_ports if before else (),
+            name=self.name,
+            wanted=options.api_port,
+            avoid=avoid,
+        )
+        default = nodes.generated(nodes.DEFAULT_COUNT, 0)
+        return plan.Plan(
+            name=self.name,
+            binaries=found,
+            api_ports=api_ports,
+            ports=ports.choose(
+                plan.listeners(options.components, options.roles),
+                before.ports if before else {},
+                seed=self.name,
+                avoid=avoid | set(api_ports),
+            ),
+            components=options.components,
+            nodes=options.nodes
+            if options.nodes is not None
+            else (before.nodes if before else default),
+            manifests=options.manifests,
+            roles=options.roles,
+            durable=options.durable,
+        )
+
+    def _ports_of_others(self) -> set[int]:
+        taken: set[int] = set()
+        for name in state.platforms(self.home):
+            if name != self.name:
+                with contextlib.suppress(core_errors.TenantryError):
+                    other = plan.load(state.layout(name, self.home))
+                    taken |= {*other.api_ports, *other.ports.values()} if other else set()
+        return taken
+
+    def _refuse_changes(self, options: Options) -> None:
+        running = self.require()
+        changed = [
+            flag
+            for flag, wanted, has in (
+                ("--nodes", options.nodes, running.nodes),
+                ("--api-servers", options.api_servers, len(running.api_ports)),
+                ("--api-port", options.api_port, running.api_ports[0]),
+            )
+            if wanted is not None and wanted != has
+        ]
+        if changed:
+            raise errors.LocalError(
+                f'platform "{self.name}" runs; {", ".join(changed)} takes effect when it starts:'
+                ' "tenantry local down" first'
+            )
+
+    def _start_supervisor(self, *, tied: bool) -> subprocess.Popen[bytes] | None:
+        how = f"{daemon.DIE_WITH}{os.getpid()}" if tied else daemon.DETACH
+        with self.paths.log("supervisor").open("ab") as log:
+            child = subprocess.Popen(
+                [sys.executable, "-m", daemon.__name__, str(self.paths.root), how],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=dict(self.environ),
+            )
+        if tied:
+            return child
+        code = child.wait()
+        if code not in {0, daemon.ALREADY}:
+            raise errors.StartFailedError(
+                self.name,
+                "its supervisor could not be started",
+                children.tail(self.paths.log("supervisor"), _TAIL),
+            )
+        return None
+
+    def _await_supervisor(self) -> None:
+        while state.holder(self.paths.setup_lock) is not None:
+            if state.holder(self.paths.lock) is not None:
+                return
+            time.sleep(_POLL)
+        if state.holder(self.paths.lock) is None:
+            raise errors.StartFailedError(self.name, "the `up` that prepared it gave up")
+
+    def _await_ready(
+        self, report: progress.Progress, child: subprocess.Popen[bytes] | None = None
+    ) -> None:
+        """Follow the supervisor until all is ready, telling each unit that becomes so."""
+        told: set[str] = set()
+        deadline = clock.monotonic() + READY_TIMEOUT
+        seen = False
+        while clock.monotonic() < deadline:
+            now = status.load(self.paths)
+            seen = seen or state.holder(self.paths.lock) is not None
+            for unit in now.units:
+                if unit.phase == supervision.Phase.READY.value and unit.name not in told:
+                    told.add(unit.name)
+                    report.done(unit.name, unit.took or 0.0)
+            phase = supervision.Overall(now.phase)
+            if phase is supervision.Overall.READY:
+                return
+            if phase is supervision.Overall.FAILED:
+                unit_name = now.reason.partition(":")[0]
+                tail = children.tail(self.paths.log(unit_name), _TAIL)
+                raise errors.StartFailedError(
+                    self.name, now.reason, f"{self.paths.log(unit_name)}:\n{tail}" if tail else ""
+                )
+            if phase is supervision.Overall.STOPPING:
+                raise errors.StartFailedError(self.name, "it was stopped meanwhile")
+            gone = child.poll() is not None if child else seen
+            if gone and state.holder(self.paths.lock) is None and not self._reads_as_over():
+                raise errors.StartFailedError(
+                    self.name,
+                    now.reason or "its supervisor ended",
+                    children.tail(self.paths.log("supervisor"), _TAIL),
+                )
+            time.sleep(_POLL)
+        raise errors.StartFailedError(self.name, f"not ready within {READY_TIMEOUT:g} s")
+
+    def _reads_as_over(self) -> bool:
+        """Tell whether the supervisor has said itself, before it ended, how it ended."""
+        over = {supervision.Overall.FAILED.value}
+        return status.load(self.paths).phase in over
+
+
+class Interrupted(BaseException):
+    """Raised in the main thread when `down` stops an `up`; passes through every handler."""
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Turn SIGTERM, which `down` sends, into an orderly end of the block."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise Interrupted
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread, which signals do not reach anyway
+        yield
+        return
+    try:
+        yield
+    except Interrupted:
+        raise errors.LocalError("stopped by `tenantry local down`") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def kubectl(described: plan.Plan) -> Path:
+    """Return the platform's own kubectl."""
+    return Path(described.binaries[plan.KUBECTL])
