@@ -62,7 +62,8 @@ class Watch:
                 lines = splitter.feed(chunk)
                 if lines:
                     yield lines
-        except (aiohttp.ClientError, TimeoutError) as error:
+        # RuntimeError is what reading on a connection that we closed ourselves gives.
+        except (aiohttp.ClientError, TimeoutError, RuntimeError) as error:
             why = str(error) or type(error).__name__
             raise errors.Unreachable(f"watch {path}: {why}") from error
         if splitter.pending:
