@@ -1,0 +1,79 @@
+"""Start what fits: jobs in queue order, gangs all or nothing, growing ones a pod at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tenantry.scheduler.engine import (
+    explain,
+    fold_jobs,
+    gangs,
+    job_order,
+    placing,
+    plugin,
+    session,
+    statement,
+    status,
+)
+
+NAME = "allocate"
+
+
+class Allocate:
+    """Binds pending tasks to nodes, or plans them onto nodes that others are leaving."""
+
+    name = NAME
+
+    def run(self, session: session.Session) -> Iterator[None]:
+        """Serve jobs until none is left."""
+        order = job_order.JobOrder(
+            session,
+            ((job, None) for job in session.candidates()),
+            depth=session.config.queue_depth.get(self.name),
+        )
+        while (served := order.pop()) is not None:
+            job, rows = served
+            if rows and try_job(session, job, rows):
+                if any(session.state.pending(leaf.index) for leaf in job.leaves):
+                    order.push(job)
+            yield
+
+
+def try_job(session: session.Session, job: fold_jobs.JobState, rows: Sequence[int]) -> bool:
+    """Place the tasks and commit; note the reason when that is not possible."""
+    journal = statement.Statement(session)
+    failure = placing.Failure()
+    fresh = not any(gangs.used(leaf, session.state) for leaf in job.leaves)
+    if not placing.place_job(session, journal, job, rows, failure=failure):
+        session.refuse(job, explain.reason(session, job, rows, failure))
+        return False
+    if _only_planned(session, job):
+        for row in rows_of(job):
+            if session.state.status[row] == status.ALLOCATED:
+                journal.pipeline(row)
+    elif fresh and any(session.state.status[row] == status.ALLOCATED for row in rows):
+        session.started[job.key] = session.now
+        session.decisions.started[job.key] = session.now
+    journal.commit(NAME)
+    return True
+
+
+def rows_of(job: fold_jobs.JobState) -> Iterator[int]:
+    """Yield the rows of all the job's tasks that belong to its gang."""
+    for leaf in job.leaves:
+        yield from leaf.rows
+
+
+def _only_planned(session: session.Session, job: fold_jobs.JobState) -> bool:
+    """Tell whether some pod set is planned in part and does not run its minimum without that."""
+    state = session.state
+    for leaf in job.leaves:
+        planned = state.in_state(leaf.index, status.PIPELINED)
+        if planned and state.active(leaf.index) - planned < leaf.minimum:
+            return True
+    return False
+
+
+def build() -> plugin.Action:
+    """Return the action."""
+    return Allocate()

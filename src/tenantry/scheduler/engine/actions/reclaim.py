@@ -1,0 +1,47 @@
+"""Take back what a queue is due from queues that hold more than theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tenantry.scheduler.engine import evicting, fold_jobs, plugin, session, solver
+
+NAME = "reclaim"
+
+
+class Reclaim:
+    """Evicts pods of other queues."""
+
+    name = NAME
+
+    def run(self, session: session.Session) -> Iterator[None]:
+        """Let each job whose queue is within its fair share look for victims."""
+        points = session.points
+        for job, rows, failures in evicting.eligible(session, self.name):
+            if all(may(job, rows) for may in points.may_reclaim):
+                filters = [
+                    _of_others(job.queue),
+                    *(make(job, rows) for make in points.reclaim_victims),
+                ]
+                search = solver.Search(
+                    session,
+                    NAME,
+                    job,
+                    rows,
+                    evicting.victims(session, job, filters),
+                    lambda outcome: all(valid(outcome) for valid in points.reclaim_validators),
+                    count_moved=not session.config.consolidating_reclaim,
+                )
+                evicting.attempt(search, failures)
+            if session.out_of_time():
+                return
+            yield
+
+
+def _of_others(queue: str) -> Callable[[fold_jobs.JobState], bool]:
+    return lambda victim: victim.queue != queue
+
+
+def build() -> plugin.Action:
+    """Return the action."""
+    return Reclaim()

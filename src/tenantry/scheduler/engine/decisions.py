@@ -1,0 +1,109 @@
+"""What a cycle decided, in the order in which it was decided."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tenantry.scheduler.engine import reasons, specs, tables
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bind:
+    """Start a task on a node; `groups` name the shared devices."""
+
+    task: specs.Task
+    node: str
+    groups: tuple[str, ...] = ()
+    gpus: int = 0
+    numa: tuple[int, ...] = ()
+    #: Claim name -> devices as (pool, device).
+    devices: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Evict:
+    """Ask a task to leave; `evictor` is the job that needs the room, if one does."""
+
+    task: specs.Task
+    node: str
+    action: str
+    evictor: specs.Key | None
+    message: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """A task will go to a node as soon as that is free; decided again in the next cycle."""
+
+    task: specs.Task
+    node: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(slots=True)
+class Timing:
+    """CPU time of one part of the cycle."""
+
+    name: str
+    seconds: float
+
+
+class Decisions:
+    """Collects decisions while actions run."""
+
+    def __init__(self, state: tables.Tables) -> None:
+        self._state = state
+        self.binds: list[Bind] = []
+        self.evictions: list[Evict] = []
+        self.plans: list[Plan] = []
+        self.started: dict[specs.Key, float] = {}
+        self.stale_since: dict[specs.Key, float | None] = {}
+        self.reasons: dict[specs.Key, list[reasons.Reason]] = {}
+        self.timings: list[Timing] = []
+        #: True when the time budget ended the cycle before all actions were through.
+        self.cut_short = False
+        self.errors: list[str] = []
+        #: Filled by plugins: row -> zones, row -> devices by claim.
+        self.numa: dict[int, tuple[int, ...]] = {}
+
+    def bind(self, row: int, action: str) -> None:
+        """Record a start."""
+        del action
+        task = self._task(row)
+        node = self._state.node[row]
+        gpus = self._state.charge(self._state.shape_of[row], node)[2]
+        self.binds.append(
+            Bind(
+                task,
+                self._state.nodes.names[node],
+                self._state.task_groups.get(row, ()),
+                gpus,
+                self.numa.get(row, ()),
+            )
+        )
+
+    def evict(self, row: int, node: int, action: str, evictor: specs.Key | None) -> None:
+        """Record an eviction with the text that its owner reads."""
+        task = self._task(row)
+        name = f"{task.namespace}/{task.name}"
+        by = "/".join(evictor) if evictor else ""
+        if action == "preempt":
+            message = f"Pod {name} was preempted by higher priority workload {by}."
+        elif action == "reclaim":
+            message = f"Pod {name} was preempted by workload {by}."
+        elif action == "consolidation":
+            message = f"Pod {name} was preempted to make room for {by} by bin packing."
+        else:
+            message = f"Pod {name} was evicted because its gang has fewer pods than it needs."
+        self.evictions.append(Evict(task, self._state.nodes.names[node], action, evictor, message))
+
+    def pipeline(self, row: int, action: str) -> None:
+        """Record a plan."""
+        del action
+        node = self._state.nodes.names[self._state.node[row]]
+        self.plans.append(Plan(self._task(row), node, self._state.task_groups.get(row, ())))
+
+    def _task(self, row: int) -> specs.Task:
+        task = self._state.tasks[row]
+        assert task is not None, row
+        return task

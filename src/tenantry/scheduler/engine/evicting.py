@@ -1,0 +1,120 @@
+"""What reclaim, preempt and consolidation share: which jobs try, what they skip, and the commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tenantry.scheduler.engine import (
+    job_order,
+    reasons,
+    resources,
+    signatures,
+    solver,
+    victim_order,
+)
+
+if TYPE_CHECKING:
+    from tenantry.scheduler.engine import session as sessions
+
+Rows = list[int]
+
+
+def eligible(
+    session: sessions.Session,
+    action: str,
+    *,
+    only: Callable[[sessions.JobState], bool] | None = None,
+    per_queue: bool = True,
+) -> Iterator[tuple[sessions.JobState, Rows, signatures.Failures]]:
+    """Yield the jobs that may cause evictions, in order, with the tasks to place."""
+    jobs = [
+        job
+        for job in session.candidates()
+        if (only is None or only(job)) and not _delayed(session, job)
+    ]
+    order = job_order.JobOrder(
+        session, ((job, None) for job in jobs), depth=session.config.queue_depth.get(action)
+    )
+    failures = signatures.Failures(session, per_queue=per_queue)
+    while (served := order.pop()) is not None:
+        job, rows = served
+        if rows and not failures.hopeless(job, rows) and _invariants_hold(session, job, rows):
+            yield job, rows, failures
+
+
+def attempt(search: solver.Search, failures: signatures.Failures) -> bool:
+    """Search and commit; remember the failure otherwise."""
+    found = search.run()
+    session = search.session
+    if found is None:
+        failures.add(search.job, search.rows)
+        return False
+    for row in found.evicted:
+        victim = session.job_of(row)
+        if victim is not None and len(victim.rows) > 1:
+            session.evictable.pop(victim.queue, None)
+    found.commit(search.action, search.job.key)
+    session.decisions.reasons.pop(search.job.key, None)
+    return True
+
+
+def victims(
+    session: sessions.Session,
+    job: sessions.JobState,
+    filters: Iterable[Callable[[sessions.JobState], bool]],
+    *,
+    only_queue: str = "",
+) -> Callable[[set[int]], Iterable[victim_order.Unit]]:
+    """Return the iteration over a job's victims that `solver.Search` asks for."""
+    tests = list(filters)
+
+    def allowed(victim: sessions.JobState) -> bool:
+        return victim is not job and all(test(victim) for test in tests)
+
+    return lambda gone: victim_order.VictimOrder(session, allowed, gone=gone, only_queue=only_queue)
+
+
+def _delayed(session: sessions.Session, job: sessions.JobState) -> bool:
+    spec = job.spec
+    assert spec is not None
+    if spec.preemption_delay <= 0:
+        return False
+    since = spec.created if spec.last_eviction is None else max(spec.created, spec.last_eviction)
+    until = since + spec.preemption_delay
+    if session.now >= until:
+        return False
+    session.refuse(
+        job,
+        reasons.Reason(
+            reasons.DELAYED,
+            f"the job may cause evictions in {until - session.now:.0f} s",
+            {"until": until},
+            "wait, or lower its preemption delay",
+        ),
+    )
+    return True
+
+
+def _invariants_hold(
+    session: sessions.Session, job: sessions.JobState, rows: Sequence[int]
+) -> bool:
+    for predicate in session.points.pre_predicates:
+        for row in rows:
+            refused = predicate(row)
+            if refused:
+                session.refuse(job, reasons.Reason(reasons.UNSCHEDULABLE, refused))
+                return False
+    return True
+
+
+def free_gpus(session: sessions.Session) -> int:
+    """Return the GPUs that are or become free, leftovers of shared ones included, in milli."""
+    state = session.state
+    whole = int(state.free[resources.GPU].clip(min=0).sum())
+    for node, groups in state.groups.items():
+        capacity = max(state.nodes.gpu_memory[node], 1)
+        for group in groups.values():
+            left = capacity - group[0] + group[1] - group[2]
+            whole += max(left, 0) * resources.MILLI // capacity
+    return whole

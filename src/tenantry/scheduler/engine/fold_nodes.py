@@ -1,0 +1,181 @@
+"""The part of the observed state that is about nodes and devices."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+
+from tenantry.scheduler.engine import errors, resources, specs, tables, validation
+
+NOWHERE = tables.NOWHERE
+
+
+class NodeFold:
+    """Nodes in any order of arrival, and the tasks on them."""
+
+    def __init__(self) -> None:
+        self.tables = tables.Tables()
+        #: Grows with every change: equal versions mean equal decisions.
+        self.version = 0
+        #: Bumped when what predicates on nodes depend on changes; caches key on it.
+        self.nodes_version = 0
+        self.set_aside: dict[tuple[str, str], str] = {}
+        self.on_node: dict[int, set[int]] = collections.defaultdict(set)
+        self.awaiting_node: dict[str, set[int]] = collections.defaultdict(set)
+        self.unsorted = False
+        self.gone: set[int] = set()
+
+    def move(self, row: int, state: int, node: int, groups: tuple[str, ...] = ()) -> None:
+        """Move a task and keep the list of lodgers."""
+        before = self.tables.node[row]
+        if before != node:
+            if before >= 0:
+                self.on_node[before].discard(row)
+            if node >= 0:
+                self.on_node[node].add(row)
+        if node >= 0:
+            vector = self.tables.shape_of[row].vector
+            if ((vector > 0) & (self.tables.alloc[: len(vector), node] == 0)).any():
+                self.tables.odd.add(node)
+        self.tables.move(row, state, node, groups)
+
+    def settle_task(self, row: int) -> None:
+        """Put a task where its manifest says, as far as that exists by now."""
+        state = self.tables
+        task = state.tasks[row]
+        if task is None:
+            return
+        node = state.nodes.by_name.get(task.node, NOWHERE) if task.node else NOWHERE
+        if task.node and node < 0:
+            self.awaiting_node[task.node].add(row)
+        groups = task.groups
+        if state.shape_of[row].shared and node >= 0 and not groups:
+            # Without a token the devices are not known: they are its own.
+            groups = tuple(f"{task.uid}/{i}" for i in range(state.shape_of[row].devices))
+        self.move(row, task.status, node, groups)
+
+    # -- nodes -------------------------------------------------------------------------------
+
+    def put_node(self, node: specs.Node) -> None:
+        """Add or replace a node."""
+        self.version += 1
+        self.nodes_version += 1
+        try:
+            validation.node(node)
+        except errors.SetAside as problem:
+            self.set_aside["node", node.name] = str(problem)
+            self.drop_node(node.name)
+            return
+        self.set_aside.pop(("node", node.name), None)
+        state, table = self.tables, self.tables.nodes
+        vector = state.dimensions.vector(node.allocatable)
+        if node.max_pods is not None:
+            vector[resources.PODS] = min(vector[resources.PODS], node.max_pods)
+        self.widen()
+        row = table.by_name.get(node.name)
+        if row is None:
+            row = self._append_node(node)
+        lodgers = sorted(self.on_node.get(row, ()))
+        was = {r: (state.status[r], state.task_groups.get(r, ())) for r in lodgers}
+        for r in lodgers:
+            self.move(r, state.status[r], NOWHERE)
+        state.odd.discard(row)
+        change = vector - state.alloc[:, row]
+        state.alloc[:, row] = vector
+        state.idle[:, row] += change
+        state.free[:, row] += change
+        table.specs[row] = node
+        table.gpu_memory[row] = node.gpu_memory
+        table.products[row] = node.labels.get("nvidia.com/gpu.product", "")
+        table.usable[row] = node.usable
+        for r in lodgers:
+            self.move(r, was[r][0], row, was[r][1])
+        for r in sorted(self.awaiting_node.pop(node.name, ())):
+            self.settle_task(r)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a node; its pods wait for it to come back."""
+        row = self.tables.nodes.by_name.get(name)
+        if row is None:
+            return
+        self.version += 1
+        self.nodes_version += 1
+        for r in sorted(self.on_node.pop(row, ())):
+            self.move(r, self.tables.status[r], NOWHERE)
+            self.awaiting_node[name].add(r)
+        del self.tables.nodes.by_name[name]
+        self.gone.add(row)
+
+    def _append_node(self, node: specs.Node) -> int:
+        state, table = self.tables, self.tables.nodes
+        row = len(table.names)
+        if table.names and node.name < table.names[-1]:
+            self.unsorted = True
+        if row >= state.alloc.shape[1]:
+            grow = max(64, row)
+            for name in ("alloc", "idle", "free"):
+                old = getattr(state, name)
+                setattr(state, name, np.hstack([old, np.zeros((len(old), grow), np.int64)]))
+            table.usable = np.hstack([table.usable, np.zeros(grow, np.bool_)])
+        table.names.append(node.name)
+        table.by_name[node.name] = row
+        table.specs.append(node)
+        table.gpu_memory.append(node.gpu_memory)
+        table.products.append("")
+        return row
+
+    def widen(self) -> None:
+        state = self.tables
+        missing = len(state.dimensions) - len(state.alloc)
+        if missing > 0:
+            pad = np.zeros((missing, state.alloc.shape[1]), np.int64)
+            state.alloc, state.idle, state.free = (
+                np.vstack([old, pad]) for old in (state.alloc, state.idle, state.free)
+            )
+
+    def order_nodes(self) -> None:
+        """Bring rows into name order, without gaps: ties between nodes go by name."""
+        state, table = self.tables, self.tables.nodes
+        kept = sorted(table.by_name.values(), key=table.names.__getitem__)
+        state.alloc = state.alloc[:, kept]
+        state.idle = state.idle[:, kept]
+        state.free = state.free[:, kept]
+        table.usable = table.usable[kept]
+        table.names = [table.names[row] for row in kept]
+        table.specs = [table.specs[row] for row in kept]
+        table.gpu_memory = [table.gpu_memory[row] for row in kept]
+        table.products = [table.products[row] for row in kept]
+        table.by_name = {name: row for row, name in enumerate(table.names)}
+        new = {old: row for row, old in enumerate(kept)}
+        for r, row in enumerate(state.node):
+            if row >= 0:
+                state.node[r] = new[row]
+        state.groups = {new[row]: records for row, records in state.groups.items() if row in new}
+        state.odd = {new[row] for row in state.odd if row in new}
+        for claim in state.claims.values():
+            claim.node = new.get(claim.node, NOWHERE)
+        lodgers = {new[row]: rows for row, rows in self.on_node.items() if row in new}
+        self.on_node = collections.defaultdict(set, lodgers)
+        self.gone.clear()
+        self.unsorted = False
+
+    def put_claim(self, claim: specs.Claim, *, gpu: bool) -> None:
+        """Add or replace a resource claim; `gpu` says that its class offers GPUs."""
+        self.version += 1
+        state = self.tables
+        old = state.claims.pop((claim.namespace, claim.name), None)
+        rows = sorted(old.users) if old else []
+        was = {r: (state.status[r], state.node[r]) for r in rows}
+        if old is not None:
+            state.claims[claim.namespace, claim.name] = old
+            for r in rows:
+                self.move(r, was[r][0], NOWHERE)
+        name, unit = (
+            ("gpu", resources.MILLI) if gpu else (f"dra:{claim.device_class}", resources.MILLI)
+        )
+        vector = state.dimensions.vector({name: min(claim.count, resources.ABSURD) * unit})
+        self.widen()
+        state.claims[claim.namespace, claim.name] = tables.Claim(claim, vector)
+        for r in rows:
+            self.move(r, *was[r])

@@ -1,0 +1,177 @@
+"""Serve jobs one by one in the order of queues: a heap per queue, re-sorted where it changed."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from tenantry.scheduler.engine import queues, selection
+
+if TYPE_CHECKING:
+    from tenantry.scheduler.engine import session as sessions
+
+
+class _Entry:
+    """A job in the heap of its queue."""
+
+    __slots__ = ("job", "key", "request", "rows")
+
+    def __init__(
+        self, job: sessions.JobState, key: tuple[object, ...], rows: list[int] | None
+    ) -> None:
+        self.job = job
+        self.key = key
+        self.rows = rows
+        self.request: list[queues.Amount] | None = None
+
+    def __lt__(self, other: _Entry) -> bool:
+        return self.key < other.key
+
+
+class _Branch:
+    """A queue with jobs somewhere below it."""
+
+    __slots__ = ("changed", "children", "jobs", "order", "parent", "queue")
+
+    def __init__(self, order: JobOrder, queue: queues.Queue | None) -> None:
+        self.order = order
+        self.queue = queue
+        self.parent: _Branch | None = None
+        self.children: list[_Branch] = []
+        self.jobs: list[_Entry] = []
+        self.changed = False
+
+    def __lt__(self, other: _Branch) -> bool:
+        left, right = self.queue, other.queue
+        assert left is not None
+        assert right is not None
+        order = self.order
+        return (
+            order.session.compare_queues(left, right, order.request(self), order.request(other)) < 0
+        )
+
+    def best(self) -> _Entry | None:
+        """Return the job that would be served next."""
+        branch = self
+        while branch.children:
+            branch = branch.top()
+        return branch.jobs[0] if branch.jobs else None
+
+    def top(self) -> _Branch:
+        """Return the first child, putting it where it belongs if its subtree changed."""
+        heap = self.children
+        while heap[0].changed and len(heap) > 1:
+            heap[0].changed = False
+            heapq.heapreplace(heap, heap[0])
+        return heap[0]
+
+    def empty(self) -> bool:
+        """Tell whether no job is left below."""
+        return not self.jobs and not self.children
+
+
+class JobOrder:
+    """The pending jobs of a cycle, or those of one simulation."""
+
+    def __init__(
+        self,
+        session: sessions.Session,
+        jobs: Iterable[tuple[sessions.JobState, list[int] | None]],
+        *,
+        evicted: Collection[int] = (),
+        depth: int | None = None,
+    ) -> None:
+        """Take jobs, each with the tasks to try or None for what comes next.
+
+        :param depth: keep only so many, the first ones, of each queue
+        """
+        self.session = session
+        self._evicted = evicted
+        self._branches: dict[str, _Branch] = {}
+        self._root = _Branch(self, None)
+        leaves: dict[str, list[_Entry]] = {}
+        for job, rows in jobs:
+            assert job.spec is not None
+            leaves.setdefault(job.spec.queue, []).append(_Entry(job, session.job_key(job), rows))
+        for name, entries in leaves.items():
+            entries.sort()
+            branch = self._branch(session.queues[name])
+            branch.jobs = entries if depth is None else entries[:depth]
+        self._build()
+
+    def _branch(self, queue: queues.Queue) -> _Branch:
+        branch = self._branches.get(queue.name)
+        if branch is None:
+            branch = self._branches[queue.name] = _Branch(self, queue)
+            branch.parent = self._root if queue.parent is None else self._branch(queue.parent)
+        return branch
+
+    def _build(self) -> None:
+        """Attach children bottom up, so that each is compared with its jobs in place."""
+        by_depth = sorted(
+            self._branches.values(), key=lambda branch: (-_depth(branch.queue), _name(branch))
+        )
+        for branch in by_depth:
+            assert branch.parent is not None
+            if len(branch.children) > 1:
+                heapq.heapify(branch.children)
+            branch.parent.children.append(branch)
+        if len(self._root.children) > 1:
+            heapq.heapify(self._root.children)
+
+    def request(self, branch: _Branch) -> list[queues.Amount]:
+        """Return what the best job below would be charged."""
+        entry = branch.best()
+        assert entry is not None
+        if entry.request is None:
+            if entry.rows is None:
+                entry.rows = selection.next_tasks(self.session, entry.job, self._evicted)
+            entry.request = self.session.charges(entry.rows)
+        return entry.request
+
+    def pop(self) -> tuple[sessions.JobState, list[int]] | None:
+        """Take the next job with the tasks to try."""
+        branch = self._root
+        path: list[_Branch] = []
+        while branch.children:
+            branch = branch.top()
+            path.append(branch)
+        if not branch.jobs:
+            return None
+        entry = heapq.heappop(branch.jobs)
+        for step in reversed(path):
+            parent = step.parent
+            assert parent is not None
+            if step.empty():
+                heapq.heappop(parent.children)
+            else:
+                step.changed = True
+        if entry.rows is None:
+            entry.rows = selection.next_tasks(self.session, entry.job, self._evicted)
+        return entry.job, entry.rows
+
+    def push(self, job: sessions.JobState) -> None:
+        """Put a job back, to be tried for its next tasks."""
+        assert job.spec is not None
+        branch = self._branches[job.spec.queue]
+        was_empty = branch.empty()
+        heapq.heappush(branch.jobs, _Entry(job, self.session.job_key(job), None))
+        branch.changed = True
+        while branch.parent is not None:
+            parent = branch.parent
+            parent_empty = parent.empty()
+            if was_empty:
+                branch.changed = False
+                heapq.heappush(parent.children, branch)
+            parent.changed = True
+            was_empty = parent_empty
+            branch = parent
+
+
+def _depth(queue: queues.Queue | None) -> int:
+    return 0 if queue is None else sum(1 for _ in queue.path())
+
+
+def _name(branch: _Branch) -> str:
+    return branch.queue.name if branch.queue is not None else ""

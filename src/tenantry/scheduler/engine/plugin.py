@@ -1,0 +1,131 @@
+"""The two protocols that everything configurable stands behind, and the points plugins extend.
+
+A plugin looks at the session once, when it opens, and registers what it has to say with
+`session.points`. An action runs over the open session. Both are found by name (`registry`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tenantry.scheduler.engine import fold_jobs, gangs, queues, reasons, resources, shapes
+
+if TYPE_CHECKING:
+    from tenantry.scheduler.engine import session as sessions
+    from tenantry.scheduler.engine import solver
+
+JobState = fold_jobs.JobState
+Arguments = Mapping[str, Any]
+
+
+class Plugin(Protocol):
+    """Policy in one module: registers functions when a session opens."""
+
+    name: str
+
+    def open(self, session: sessions.Session) -> None:
+        """Register with `session.points`; called once per cycle, in the configured order."""
+
+
+class Action(Protocol):
+    """One phase of the cycle."""
+
+    name: str
+
+    def run(self, session: sessions.Session) -> Iterator[None]:
+        """Change the session through statements; yield often, so that others can run."""
+
+
+class NodeMask(Protocol):
+    """Which nodes a shape may use. `fixed` ones do not depend on what runs."""
+
+    title: str
+    fixed: bool
+
+    def everywhere(self) -> resources.Bools:
+        """Answer for all nodes."""
+
+    def at(self, node: int) -> bool:
+        """Answer for one node."""
+
+
+class NodeScore(Protocol):
+    """How good nodes are for a shape. `fixed` ones do not depend on what runs."""
+
+    fixed: bool
+
+    def everywhere(self) -> resources.Floats:
+        """Answer for all nodes."""
+
+    def at(self, node: int) -> float:
+        """Answer for one node."""
+
+
+#: Checked on the chosen node only, because it is costly or depends on the single task.
+NodeCheck = Callable[[int, int], str]
+
+
+#: Made once per search for a job and its tasks; then asked for each job that may have to leave.
+VictimFilter = Callable[[JobState, Sequence[int]], Callable[[JobState], bool]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Nodes that a part of a gang may use, and extra scores among them."""
+
+    mask: resources.Bools | None
+    bonus: resources.Floats | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Points:
+    """The extension points. Lists are asked in the order of registration."""
+
+    #: Smaller keys first; the keys of all plugins are joined.
+    job_keys: list[Callable[[JobState], Any]] = dataclasses.field(default_factory=list)
+    task_keys: list[Callable[[int], Any]] = dataclasses.field(default_factory=list)
+    member_key: Callable[[gangs.Member], Any] | None = None
+    queue_orders: list[
+        Callable[
+            [queues.Queue, queues.Queue, Sequence[queues.Amount], Sequence[queues.Amount]], int
+        ]
+    ] = dataclasses.field(default_factory=list)
+    node_masks: list[Callable[[shapes.Shape], NodeMask | None]] = dataclasses.field(
+        default_factory=list
+    )
+    node_scores: list[Callable[[shapes.Shape], NodeScore | None]] = dataclasses.field(
+        default_factory=list
+    )
+    node_checks: list[Callable[[shapes.Shape], NodeCheck | None]] = dataclasses.field(
+        default_factory=list
+    )
+    #: Facts that no eviction changes: a reason ends the attempt before nodes are looked at.
+    pre_predicates: list[Callable[[int], str]] = dataclasses.field(default_factory=list)
+    #: May these tasks of this job run at all?
+    job_checks: list[Callable[[JobState, Sequence[int]], reasons.Reason | None]] = (
+        dataclasses.field(default_factory=list)
+    )
+    node_sets: list[
+        Callable[[JobState, gangs.Member, Sequence[int], NodeSet], list[NodeSet] | None]
+    ] = dataclasses.field(default_factory=list)
+    #: Score of a shared device by its used part; -1 stands for a whole one.
+    device_scores: list[Callable[[float], float]] = dataclasses.field(default_factory=list)
+    #: After a task moved: (row, was on, is on), NOWHERE included.
+    moved: list[Callable[[int, int, int], None]] = dataclasses.field(default_factory=list)
+    may_reclaim: list[Callable[[JobState, Sequence[int]], bool]] = dataclasses.field(
+        default_factory=list
+    )
+    may_preempt: list[Callable[[JobState, Sequence[int]], reasons.Reason | None]] = (
+        dataclasses.field(default_factory=list)
+    )
+    reclaim_victims: list[VictimFilter] = dataclasses.field(default_factory=list)
+    preempt_victims: list[VictimFilter] = dataclasses.field(default_factory=list)
+    reclaim_validators: list[Callable[[solver.Outcome], bool]] = dataclasses.field(
+        default_factory=list
+    )
+    preempt_validators: list[Callable[[solver.Outcome], bool]] = dataclasses.field(
+        default_factory=list
+    )
+    generators: list[solver.Generator] = dataclasses.field(default_factory=list)

@@ -1,0 +1,276 @@
+"""Give each queue its due: fair shares, the order of queues, limits, quotas and legal reclaims.
+
+Arguments: `kValue` (strength of historical usage, default 1), `relcaimerSaturationMultiplier`
+(KAI's spelling; at least 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tenantry.scheduler.engine import (
+    capacity,
+    division,
+    humanise,
+    plugin,
+    queues,
+    reasons,
+    reclaimable,
+    resources,
+    session,
+    shapes,
+    solver,
+    status,
+)
+
+_UNITS = (1, 1, queues.GPU_UNIT)
+
+
+class Proportion:
+    """Holds the settings; everything else is in the session's queues."""
+
+    name = "proportion"
+
+    def __init__(self, k: float, multiplier: float) -> None:
+        self._k = max(k, 0.0)
+        self._multiplier = max(multiplier, 1.0)
+
+    def open(self, session: session.Session) -> None:
+        """Compute shares and register orders and checks."""
+        session.total = totals(session)
+        set_requests(session)
+        share_out(session, self._k)
+        points = session.points
+        total = session.total
+        points.queue_orders.append(
+            lambda left, right, left_job, right_job: queues.compare(
+                left, right, left_job, right_job, total
+            )
+        )
+        points.job_checks.append(lambda job, rows: _within(session, job, rows))
+        points.node_checks.append(lambda shape: _node_check(session, shape))
+        points.may_reclaim.append(lambda job, rows: _may_reclaim(session, job, rows))
+        points.may_preempt.append(lambda job, rows: _may_preempt(session, job, rows))
+        points.reclaim_victims.append(lambda job, rows: _victim_filter(session, job, rows))
+        points.reclaim_validators.append(lambda outcome: _legal(session, outcome, self._multiplier))
+
+
+def totals(session: session.Session) -> list[queues.Amount]:
+    """Return what the usable nodes offer, less what pods of other schedulers hold there."""
+    state = session.state
+    size = len(state.nodes.names)
+    usable = state.nodes.usable[:size]
+    amounts = (state.alloc[:, usable]).sum(axis=1)
+    for row in session.observed.foreign:
+        node = state.node[row]
+        task = state.tasks[row]
+        if node >= 0 and usable[node] and task is not None and not task.reservation:
+            if status.IS_ACTIVE[state.status[row]]:
+                amounts = amounts - resources.padded(state.shape_of[row].vector, len(amounts))
+    gpus = int(amounts[resources.GPU])
+    for name, row in state.dimensions.index.items():
+        gpus += resources.mig_weight(name) * int(amounts[row])
+    total: list[queues.Amount] = [
+        int(amounts[resources.CPU]),
+        int(amounts[resources.MEMORY]),
+        gpus,
+    ]
+    for name in state.extras:
+        if name.startswith("gpu:"):
+            product = [
+                node
+                for node in range(size)
+                if usable[node] and state.nodes.products[node] == name[4:]
+            ]
+            total.append(int(state.alloc[resources.GPU, product].sum()))
+        else:
+            known = state.dimensions.index.get(name)
+            total.append(0 if known is None else int(amounts[known]))
+    return total
+
+
+def set_requests(session: session.Session) -> None:
+    """Set what each queue holds and waits for, roll-up included."""
+    width = len(session.total)
+    by_index = session.observed.shapes_by_index
+    for name, ledger in session.observed.ledgers.items():
+        leaf = session.queues.get(name)
+        if leaf is None:
+            continue
+        waiting = list(ledger.pending)
+        for index, number in ledger.memory.items():
+            waiting[2] += number * by_index[index].gpus_on(session.smallest_gpu)
+        for level in leaf.path():
+            for r in range(width):
+                level.request[r] += waiting[r]
+    for queue in session.queues.values():
+        for r in range(width):
+            queue.request[r] += queue.allocated[r]
+
+
+def share_out(session: session.Session, k: float) -> None:
+    """Divide the cluster among the top queues, and each queue's share among its children."""
+    levels = [(session.roots, session.total)]
+    while levels:
+        siblings, amounts = levels.pop()
+        for r in queues.FAIR:
+            division.divide(siblings, r, amounts[r], k=k, unit=_UNITS[r])
+        for queue in siblings:
+            for r in range(len(queues.FAIR), len(queue.fair)):
+                queue.fair[r] = queues.UNLIMITED
+            queue.refresh_share()
+            if queue.children:
+                levels.append((queue.children, queue.fair))
+
+
+def _within(
+    session: session.Session, job: plugin.JobState, rows: Sequence[int]
+) -> reasons.Reason | None:
+    queue = session.leaf(job)
+    if queue is None:
+        return reasons.Reason(reasons.NO_QUEUE, "the queue does not exist")
+    request = session.charges(rows)
+    refusal = capacity.check(queue, request, preemptible=job.preemptible)
+    return None if refusal is None else explain(session, refusal, request)
+
+
+def _node_check(session: session.Session, shape: shapes.Shape) -> plugin.NodeCheck | None:
+    """GPU memory is a different part of a GPU on different nodes: check where it matters."""
+    state = session.state
+    if shape.kind != shapes.MEMORY and not any(e.startswith("gpu:") for e in state.extras):
+        return None
+
+    def check(row: int, node: int) -> str:
+        job = session.job_of(row)
+        queue = session.leaf(job) if job is not None else None
+        if job is None or queue is None:
+            return ""
+        request = list(state.charge(shape, node))
+        refusal = capacity.check(queue, request, preemptible=job.preemptible)
+        return "" if refusal is None else explain(session, refusal, request).message
+
+    return check
+
+
+def explain(
+    session: session.Session, refusal: capacity.Refusal, request: Sequence[queues.Amount]
+) -> reasons.Reason:
+    """Put a refusal into the words that users of KAI know."""
+    names = (*resources.ACCOUNTED, *session.state.extras)
+    resource = names[refusal.resource]
+    show = humanise.amount
+    queue = refusal.queue
+    details = {
+        "queue": queue.name,
+        "resource": resource,
+        "requested": refusal.requested,
+        "bound": refusal.bound,
+        "allocated": refusal.allocated,
+        "request": dict(zip(names, request, strict=False)),
+        "quota": dict(zip(names, queue.quota, strict=False)),
+        "limit": dict(zip(names, queue.limit, strict=False)),
+    }
+    if refusal.reason == capacity.OVER_LIMIT:
+        message = (
+            f"{queue.title} quota has reached the allowable limit of {humanise.title(resource)}. "
+            f"Limit is {show(resource, refusal.bound)}, currently "
+            f"{show(resource, refusal.allocated)} allocated and workload requested "
+            f"{show(resource, refusal.requested)}"
+        )
+        remedy = f"raise the {resource} limit of queue {queue.name} or wait for its jobs to end"
+    else:
+        message = (
+            "Non-preemptible workload is over quota. Workload requested "
+            f"{show(resource, refusal.requested)}, but {queue.title} quota is "
+            f"{show(resource, refusal.bound)}, while {show(resource, refusal.allocated)} are "
+            "already allocated for non-preemptible pods. "
+            "Use a preemptible workload to go over quota."
+        )
+        remedy = "make the job preemptible or raise the quota"
+    return reasons.Reason(refusal.reason, message, details, remedy)
+
+
+def _may_reclaim(session: session.Session, job: plugin.JobState, rows: Sequence[int]) -> bool:
+    queue = session.leaf(job)
+    if queue is None:
+        return False
+    return reclaimable.can_reclaim(queue, session.charges(rows), preemptible=job.preemptible)
+
+
+def _may_preempt(
+    session: session.Session, job: plugin.JobState, rows: Sequence[int]
+) -> reasons.Reason | None:
+    queue = session.leaf(job)
+    if queue is None or job.preemptible:
+        return None
+    request = session.charges(rows)
+    refusal = capacity.within_quota(queue, request)
+    return None if refusal is None else explain(session, refusal, request)
+
+
+def _victim_filter(
+    session: session.Session, job: plugin.JobState, rows: Sequence[int]
+) -> Callable[[plugin.JobState], bool]:
+    ours = session.leaf(job)
+    request = session.charges(rows)
+    by_queue: dict[str, bool] = {}
+
+    def allowed(victim: plugin.JobState) -> bool:
+        name = victim.queue
+        verdict = by_queue.get(name)
+        if verdict is None:
+            theirs = session.leaf(victim)
+            verdict = by_queue[name] = (
+                ours is not None
+                and theirs is not None
+                and reclaimable.may_be_victim(ours, request, theirs)
+            )
+        return verdict
+
+    return allowed
+
+
+def _legal(session: session.Session, outcome: solver.Outcome, multiplier: float) -> bool:
+    queue = session.leaf(outcome.job)
+    if queue is None:
+        return False
+    chunks = []
+    for victim, rows in outcome.chunks(session):
+        leaf = session.leaf(victim)
+        if leaf is not None:
+            chunks.append((leaf, [charged(session, outcome, part) for part in rows]))
+    with outcome.before(session):
+        return reclaimable.legal(
+            queue,
+            session.charges(outcome.rows),
+            chunks,
+            preemptible=outcome.job.preemptible,
+            multiplier=multiplier,
+        )
+
+
+def charged(
+    session: session.Session, outcome: solver.Outcome, rows: Sequence[int]
+) -> list[queues.Amount]:
+    """Return what queues get back for victims, as charged where they were."""
+    amounts: list[queues.Amount] = [0] * len(session.total)
+    state = session.state
+    for row in rows:
+        node = outcome.origin[row][1]
+        for r, amount in enumerate(state.charge(state.shape_of[row], node)):
+            amounts[r] += amount
+        for name in state.shape_of[row].constraints.claims:
+            task = state.tasks[row]
+            claim = state.claims.get((task.namespace, name)) if task is not None else None
+            if claim is not None:
+                amounts[2] += int(claim.vector[resources.GPU])
+    return amounts
+
+
+def build(arguments: Mapping[str, Any]) -> plugin.Plugin:
+    """Return the plugin with its `kValue` and saturation multiplier."""
+    return Proportion(
+        float(arguments.get("kValue", 1.0)),
+        float(arguments.get("relcaimerSaturationMultiplier", 1.0)),
+    )

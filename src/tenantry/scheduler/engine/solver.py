@@ -1,0 +1,258 @@
+"""Search victims whose leaving lets a job start, by trying it out.
+
+A scenario is a set of victims. It is simulated: the victims leave, then the job and the victims'
+jobs are placed again in the order of queues. If the job finds room and the action's rules hold,
+the scenario is the answer; victims that found their old place again never leave.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tenantry.scheduler.engine import (
+    job_order,
+    placing,
+    queues,
+    resources,
+    scenario,
+    statement,
+    status,
+    victim_order,
+)
+
+if TYPE_CHECKING:
+    from tenantry.scheduler.engine import session as sessions
+
+Unit = victim_order.Unit
+
+
+class Generator(Protocol):
+    """Proposes scenarios for a probe, the least disturbing first."""
+
+    name: str
+
+    def scenarios(self, probe: scenario.Probe) -> Iterator[list[Unit]]:
+        """Yield sets of victims beyond those that are fixed already."""
+
+
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """A simulation that found room, before the action's rules are asked."""
+
+    job: sessions.JobState
+    rows: Sequence[int]
+    units: list[Unit]
+    #: Where each victim was.
+    origin: dict[int, statement.Placement]
+    gone: list[int]
+    moved: list[int]
+    base: Held
+    count_moved: bool = False
+
+    def victims(self) -> set[int]:
+        """Return the rows that count as evicted."""
+        return set(self.gone) | (set(self.moved) if self.count_moved else set())
+
+    def chunks(self, session: sessions.Session) -> list[tuple[sessions.JobState, list[list[int]]]]:
+        """Split victims by job: pods above the minimum singly, the rest of a gang as one."""
+        counted = self.victims()
+        by_job: dict[tuple[str, str], tuple[sessions.JobState, list[int]]] = {}
+        for job, rows in self.units:
+            entry = by_job.setdefault(job.key, (job, []))
+            entry[1].extend(row for row in rows if row in counted)
+        state = session.state
+        result = []
+        for job, mine in by_job.values():
+            if not mine:
+                continue
+            left = {leaf.index: -leaf.minimum for leaf in job.leaves}
+            for leaf in job.leaves:
+                left[leaf.index] += sum(
+                    status.IS_ACTIVE[
+                        self.origin[row][0] if row in self.origin else state.status[row]
+                    ]
+                    for row in leaf.rows
+                )
+            parts: list[list[int]] = []
+            core: list[int] = []
+            for row in mine:
+                podset = state.podset[row]
+                if left[podset] > 0:
+                    left[podset] -= 1
+                    parts.append([row])
+                else:
+                    core.append(row)
+            if core:
+                parts.append(core)
+            result.append((job, parts))
+        return result
+
+    @contextlib.contextmanager
+    def before(self, session: sessions.Session) -> Iterator[None]:
+        """Show queues as they were when the search began."""
+        del session
+        now = [(queue, queue.allocated, queue.allocated_fixed) for queue, _, _ in self.base]
+        try:
+            for queue, allocated, fixed in self.base:
+                queue.allocated, queue.allocated_fixed = allocated, fixed
+            yield
+        finally:
+            for queue, allocated, fixed in now:
+                queue.allocated, queue.allocated_fixed = allocated, fixed
+
+
+Held = list[tuple[queues.Queue, list[queues.Amount], list[queues.Amount]]]
+
+
+@dataclasses.dataclass(slots=True)
+class _Memory:
+    """What one search knows from its first scenario to its last."""
+
+    base: Held
+    tried: set[tuple[int, frozenset[int]]]
+    until: float = 0.0
+
+
+@dataclasses.dataclass(slots=True)
+class Search:
+    """One job's search for victims within one action."""
+
+    session: sessions.Session
+    action: str
+    job: sessions.JobState
+    rows: list[int]
+    #: Iterate over victims, given rows that are victims already.
+    victims: Callable[[set[int]], Iterable[Unit]]
+    valid: Callable[[Outcome], bool]
+    count_moved: bool = False
+
+    def run(self) -> statement.Statement | None:
+        """Return a statement to commit, or None when nobody's leaving would help."""
+        base = [
+            (queue, list(queue.allocated), list(queue.allocated_fixed))
+            for queue in self.session.queues.values()
+        ]
+        memory = _Memory(base, set())
+        for generator in self.session.points.generators:
+            found = self._with(generator, memory)
+            if found is not None:
+                return found
+        return None
+
+    def _with(self, generator: Generator, memory: _Memory) -> statement.Statement | None:
+        limit = self.session.config.generator_search.get(generator.name, 0.0)
+        memory.until = self.session.cpu() + limit if limit else 0.0
+        fixed: list[Unit] = []
+        solved, failed, size = 0, len(self.rows) + 1, 1
+        while solved + 1 < failed:
+            result = self._probe(generator, size, fixed, memory)
+            if result is None:
+                failed = size
+            else:
+                journal, outcome = result
+                if size == len(self.rows):
+                    return journal
+                journal.rollback()
+                left = outcome.victims() | set(outcome.moved)
+                fixed = [
+                    (job, kept)
+                    for job, rows in outcome.units
+                    if (kept := tuple(row for row in rows if row in left))
+                ]
+                solved = size
+            if failed > len(self.rows):
+                size = min(solved * 2, len(self.rows))
+            else:
+                size = (solved + failed) // 2
+        return None
+
+    def _probe(
+        self,
+        generator: Generator,
+        size: int,
+        fixed: list[Unit],
+        memory: _Memory,
+    ) -> tuple[statement.Statement, Outcome] | None:
+        rows = self.rows[:size]
+        probe = scenario.Probe(self.session, self.job, rows, fixed, self.victims)
+        for units in generator.scenarios(probe):
+            victims = [*fixed, *units]
+            if not victims:
+                continue
+            key = size, frozenset(row for _, unit in victims for row in unit)
+            if key in memory.tried:
+                continue
+            memory.tried.add(key)
+            result = self._simulate(rows, victims, memory.base)
+            if result is not None:
+                return result
+            if self._out_of_time(memory):
+                return None
+        return None
+
+    def _out_of_time(self, memory: _Memory) -> bool:
+        session = self.session
+        return session.out_of_time() or (bool(memory.until) and session.cpu() > memory.until)
+
+    def _simulate(
+        self, rows: Sequence[int], units: list[Unit], base: Held
+    ) -> tuple[statement.Statement, Outcome] | None:
+        session = self.session
+        journal = statement.Statement(session)
+        for _, unit in units:
+            for row in unit:
+                journal.evict(row)
+        origin = dict(journal.evicted)
+        nodes = feasible(session, rows, {was[1] for was in origin.values()})
+        jobs: dict[tuple[str, str], tuple[sessions.JobState, list[int] | None]] = {
+            job.key: (job, None) for job, _ in units
+        }
+        jobs.pop(self.job.key, None)
+        order = job_order.JobOrder(
+            session, [*jobs.values(), (self.job, list(rows))], evicted=journal.evicted
+        )
+        placed = False
+        while (served := order.pop()) is not None:
+            job, wanted = served
+            if job is self.job:
+                if not placing.place_job(
+                    session, journal, job, wanted, plan_only=True, nodes=nodes
+                ):
+                    journal.rollback()
+                    return None
+                placed = True
+            elif wanted and placing.place_job(
+                session, journal, job, wanted, plan_only=True, nodes=nodes
+            ):
+                order.push(job)
+        assert placed
+        states = session.state.status
+        gone = [row for row in journal.evicted if states[row] == status.RELEASING]
+        moved = [row for row in journal.evicted if states[row] != status.RELEASING]
+        outcome = Outcome(
+            self.job, rows, units, origin, gone, moved, base, count_moved=self.count_moved
+        )
+        if self.valid(outcome):
+            return journal, outcome
+        journal.rollback()
+        return None
+
+
+def feasible(
+    session: sessions.Session, rows: Sequence[int], more: set[int]
+) -> resources.Bools | None:
+    """Return the nodes worth looking at: those with GPUs to give, and the victims' own."""
+    state = session.state
+    if any(not state.shape_of[row].wants_gpu for row in rows):
+        return None
+    mask: resources.Bools = state.free[resources.GPU] > 0
+    mask |= state.idle[resources.GPU] > 0
+    if any(state.shape_of[row].shared or state.shape_of[row].mig for row in rows):
+        return None
+    mask[np.fromiter(more, np.intp, len(more))] = True
+    return mask
