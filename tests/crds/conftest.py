@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tenantry.local import testing
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -40,3 +45,33 @@ def manifests() -> list[dict[str, Any]]:
         for path in sorted((ROOT / "tests" / "fixtures" / "capsule").glob("*.yaml"))
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
     ]
+
+
+class Kubectl:
+    """Run kubectl as an administrator, the way a person types it."""
+
+    def __init__(self, plane: testing.Plane) -> None:
+        self.plane = plane
+
+    def __call__(
+        self, *arguments: str, given: Sequence[Any] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        """Run to its end, whatever the exit code; `given` are objects for standard input.
+
+        They go as JSON: PyYAML leaves a text such as 1.5e10 bare, and Go's YAML then reads a
+        number.
+        """
+        text = "\n".join(json.dumps(item) for item in given)
+        return self.plane.run(*arguments, stdin=text, check=False)
+
+    def ok(self, *arguments: str, given: Sequence[Any] = ()) -> str:
+        """Run what must succeed and may not even warn; return its output."""
+        done = self(*arguments, given=given)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        return done.stdout
+
+
+@pytest.fixture(scope="session")
+def kubectl(plane: testing.Plane) -> Kubectl:
+    return Kubectl(plane)

@@ -22,7 +22,7 @@ def fields(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
     for name, child in node.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
         yield here, child
-        if child.get("x-kubernetes-map-type") != "atomic":
+        if child.get("properties", {}).keys() != {"matchLabels", "matchExpressions"}:
             yield from fields(child, here)
     for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if isinstance(node.get(key), dict):

@@ -17,7 +17,10 @@ def roles() -> list[str]:
 class Inner(common.Wire, kw_only=True):
     """An inner thing."""
 
-    RULES: ClassVar[tuple[schema.Rule, ...]] = (schema.Rule("has(self.a)", "a must be set"),)
+    SCHEMA: ClassVar[tuple[schema.Rule | schema.Facts, ...]] = (
+        schema.Rule("has(self.a)", "a must be set"),
+        schema.ATOMIC_MAP,
+    )
 
     a: str = ""
 
@@ -85,12 +88,15 @@ def test_a_field_tells_more_than_the_docstring_of_its_type(properties: dict[str,
     assert properties["made"]["description"] == "An inner thing."
 
 
-def test_rules_of_a_struct_stand_wherever_it_is_used(properties: dict[str, Any]) -> None:
+def test_what_a_struct_says_of_itself_stands_wherever_it_is_used(
+    properties: dict[str, Any],
+) -> None:
     rule = [{"rule": "has(self.a)", "message": "a must be set"}]
 
     assert properties["inner"]["x-kubernetes-validations"] == rule
     assert properties["listed"]["items"]["x-kubernetes-validations"] == rule
     assert properties["mapped"]["additionalProperties"]["x-kubernetes-validations"] == rule
+    assert properties["mapped"]["additionalProperties"]["x-kubernetes-map-type"] == "atomic"
 
 
 def test_list_map_keys_stand_on_the_list(properties: dict[str, Any]) -> None:

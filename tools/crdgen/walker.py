@@ -74,7 +74,7 @@ def struct(kind: type[msgspec.Struct], description: str = "") -> Node:
     }
     if required:
         node["required"] = required
-    _add_rules(node, getattr(kind, "RULES", ()))
+    _mark(node, getattr(kind, "SCHEMA", ()))
     return ordered(node)
 
 
@@ -118,17 +118,17 @@ def ordered(node: Node) -> Node:
 def _annotated(annotation: Any, markers: tuple[Any, ...]) -> Node:
     core = [marker for marker in markers if isinstance(marker, schema.Core)]
     node = copy.deepcopy(core_types.SCHEMAS[core[0].name]) if core else place(annotation)
-    for marker in markers:
-        if isinstance(marker, schema.Facts):
-            node.update(copy.deepcopy(dict(marker.keys)))
-    _add_rules(node, [marker for marker in markers if isinstance(marker, schema.Rule)])
+    _mark(node, markers)
     return node
 
 
-def _add_rules(node: Node, rules: typing.Iterable[schema.Rule]) -> None:
-    written = [{"rule": rule.expression, "message": rule.message} for rule in rules]
-    if written:
-        node.setdefault("x-kubernetes-validations", []).extend(written)
+def _mark(node: Node, markers: typing.Iterable[Any]) -> None:
+    for marker in markers:
+        if isinstance(marker, schema.Facts):
+            node.update(copy.deepcopy(dict(marker.keys)))
+        elif isinstance(marker, schema.Rule):
+            rule = {"rule": marker.expression, "message": marker.message}
+            node.setdefault("x-kubernetes-validations", []).append(rule)
 
 
 def _bare(node: Node) -> Node:

@@ -20,7 +20,7 @@ QUANTITY_PATTERN = (
 class Facts:
     """Schema keywords of the annotated place, such as ``minimum`` or ``x-kubernetes-list-type``.
 
-    Compared by identity: `typing` hashes annotations, and values may be lists.
+    A Struct lists its own in ``SCHEMA``. Compared by identity: `typing` hashes annotations, and values may be lists.
     """
 
     keys: tuple[tuple[str, Any], ...]
@@ -35,7 +35,7 @@ class Core:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """A CEL rule over the annotated place, or over a Struct that lists it in its ``RULES``."""
+    """A CEL rule over the annotated place, or over a Struct that lists it in its ``SCHEMA``."""
 
     expression: str
     message: str
@@ -55,6 +55,10 @@ INT32 = facts(format="int32")
 INT64 = facts(format="int64")
 NOT_EMPTY = facts(minLength=1)
 SOME = facts(minItems=1)
+#: The whole map belongs to one applier, as a selector does.
+ATOMIC_MAP = Facts((("x-kubernetes-map-type", "atomic"),))
+#: A name as namespaces and ServiceAccounts have it.
+DNS_LABEL = facts(maxLength=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
 #: An RFC 3339 time, kept as the text of the wire.
 Time: TypeAlias = Annotated[str, facts(format="date-time")]

@@ -50,6 +50,8 @@ class AllowedList(Wire, kw_only=True):
 class SelectorAllowedList(AllowedList, kw_only=True):
     """What may be used: listed names, names that match, or objects with matching labels."""
 
+    SCHEMA: ClassVar[tuple[schema.Facts, ...]] = (schema.ATOMIC_MAP,)
+
     match_labels: dict[str, str] = {}
     """Objects that carry all of these labels may be used as well."""
     match_expressions: Annotated[
@@ -77,13 +79,13 @@ class Forbidden(Wire, kw_only=True):
 class ExpressionMatch(Wire, kw_only=True):
     """Match a value against listed values or a regular expression."""
 
-    RULES: ClassVar[tuple[schema.Rule, ...]] = (
+    SCHEMA: ClassVar[tuple[schema.Rule, ...]] = (
         schema.Rule(
             "has(self.exact) || has(self.exp)", "at least one of exact and exp must be set"
         ),
     )
 
-    exact: Annotated[list[Annotated[str, schema.NOT_EMPTY]], schema.SOME] = []
+    exact: Annotated[list[str], schema.SOME] = []
     """Values that match as they stand."""
     exp: Annotated[str, schema.NOT_EMPTY] = ""
     """Regular expression (RE2); a value in which it finds a match anywhere matches, so

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -118,15 +118,20 @@ class MutatingWebhook(ValidatingWebhook, kw_only=True):
 class AdmissionWebhooks(common.Wire, kw_only=True):
     """What both webhook configurations have."""
 
-    name: (
-        Annotated[str, schema.facts(maxLength=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] | None
-    ) = None
+    SCHEMA: ClassVar[tuple[schema.Rule, ...]] = (
+        schema.Rule(
+            "has(self.client.url) != has(self.client.service)",
+            "client must have either url or service",
+        ),
+    )
+
+    name: Annotated[str, schema.DNS_LABEL] = ""
     """Name of the webhook configuration."""
     labels: dict[str, str] = {}
     """Labels for the webhook configuration."""
     annotations: dict[str, str] = {}
     """Annotations for the webhook configuration."""
-    client: WebhookClient | None = None
+    client: WebhookClient
     """How the API server reaches the webhook server."""
 
 
@@ -175,19 +180,19 @@ class Impersonation(common.Wire, kw_only=True):
 
     endpoint: str = ""
     """Address of the API server for impersonated requests. Default: the controller's own."""
-    ca_secret_namespace: str = ""
+    ca_secret_namespace: Annotated[str, schema.DNS_LABEL] = ""
     """Namespace of the Secret with the CA certificate for `endpoint`."""
-    ca_secret_name: str = ""
+    ca_secret_name: Annotated[str, schema.DNS_LABEL] = ""
     """Name of the Secret with the CA certificate for `endpoint`."""
     ca_secret_key: str = msgspec.field(default="ca.crt")
     """Key in that Secret. Default: `ca.crt`."""
     skip_tls_verify: bool = False
     """Do not check the certificate of `endpoint`. Default: false."""
-    global_default_service_account: str = ""
+    global_default_service_account: Annotated[str, schema.DNS_LABEL] = ""
     """ServiceAccount for GlobalTenantResources that name none."""
-    global_default_service_account_namespace: str = ""
+    global_default_service_account_namespace: Annotated[str, schema.DNS_LABEL] = ""
     """Namespace of that ServiceAccount."""
-    tenant_default_service_account: str = ""
+    tenant_default_service_account: Annotated[str, schema.DNS_LABEL] = ""
     """ServiceAccount for TenantResources that name none, in their own namespace."""
 
 
@@ -234,19 +239,17 @@ class CapsuleConfigurationSpec(common.Wire, kw_only=True):
     """Names of the platform's own objects."""
     enable_tls_reconciler: bool = msgspec.field(name="enableTLSReconciler", default=False)
     """The platform makes and renews the certificate of its webhook server. Default: false."""
-    admission: Annotated[
-        Admission, schema.facts(default={"serviceName": "capsule-webhook-service"})
-    ] = msgspec.field(default_factory=Admission)
+    admission: Admission = msgspec.field(default_factory=Admission)
     """Webhook configurations to generate."""
     rbac: Annotated[Rbac, schema.facts(default={})] = msgspec.field(default_factory=Rbac)
     """Roles that the platform hands out."""
     cache_invalidation: str = "24h"
     """How often internal caches are rebuilt, as a duration such as `30m`. Default: `24h`."""
-    impersonation: Annotated[Impersonation, schema.facts(default={})] = msgspec.field(
-        default_factory=Impersonation
-    )
+    impersonation: Impersonation = msgspec.field(default_factory=Impersonation)
     """Identity that replication acts with."""
-    events: Annotated[Events, schema.facts(default={})] = msgspec.field(default_factory=Events)
+    events: Annotated[Events, schema.facts(default={"namespace": "default"})] = msgspec.field(
+        default_factory=Events
+    )
     """Events of the platform."""
 
 

@@ -81,7 +81,7 @@ class ResourceReservation(common.Wire, kw_only=True):
 
     id: Annotated[str, schema.NOT_EMPTY]
     """Identity of the reservation, the same for a repeated request."""
-    usage: dict[str, schema.Quantity]
+    usage: dict[str, schema.Quantity] = {}
     """Amounts that the object uses in all, by resource."""
     delta: dict[str, schema.Quantity] | None = None
     """Amounts held until the object is seen, by resource. Default: usage."""

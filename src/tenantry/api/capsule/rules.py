@@ -42,7 +42,8 @@ class Quota(common.Wire, kw_only=True):
 
     name: Annotated[
         str,
-        schema.facts(minLength=1, maxLength=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
+        schema.NOT_EMPTY,
+        schema.DNS_LABEL,
     ]
     """Name of the budget, unique in the tenant; the GlobalResourceQuota is called
     `<tenant>-<name>`."""
@@ -83,6 +84,13 @@ class Registry(common.ExpressionMatch, kw_only=True):
 class RequestRule(common.Wire, kw_only=True):
     """What happens to the request for one resource."""
 
+    SCHEMA: ClassVar[tuple[schema.Rule, ...]] = (
+        schema.Rule(
+            "self.policy == 'Default' ? has(self.value) : !has(self.value)",
+            "value is needed with policy Default and not allowed with others",
+        ),
+    )
+
     policy: RequestPolicy
     """`Preserve` leaves it, `Default` adds a missing one, `Remove` takes it away."""
     value: schema.Quantity | None = None
@@ -91,6 +99,14 @@ class RequestRule(common.Wire, kw_only=True):
 
 class LimitRule(common.Wire, kw_only=True):
     """What happens to the limit of one resource."""
+
+    SCHEMA: ClassVar[tuple[schema.Rule, ...]] = (
+        schema.Rule(
+            "self.policy == 'Default' || self.policy == 'Ratio' ? has(self.value) "
+            ": !has(self.value)",
+            "value is needed with policy Default and Ratio and not allowed with others",
+        ),
+    )
 
     policy: LimitPolicy
     """`Preserve` leaves it, `Default` adds a missing one, `Remove` takes it away, `MatchRequest`
@@ -102,7 +118,7 @@ class LimitRule(common.Wire, kw_only=True):
 class WorkloadResources(common.Wire, kw_only=True):
     """Requests and limits of pods and containers, by resource."""
 
-    RULES: ClassVar[tuple[schema.Rule, ...]] = (
+    SCHEMA: ClassVar[tuple[schema.Rule, ...]] = (
         schema.Rule(
             "has(self.requests) || has(self.limits)",
             "at least one of requests and limits must be set",
@@ -199,7 +215,7 @@ class MetadataValue(common.Wire, kw_only=True):
 class MetadataRule(common.Wire, kw_only=True):
     """Labels and annotations of objects."""
 
-    RULES: ClassVar[tuple[schema.Rule, ...]] = (
+    SCHEMA: ClassVar[tuple[schema.Rule, ...]] = (
         schema.Rule(
             "has(self.labels) || has(self.annotations)",
             "at least one of labels and annotations must be set",
@@ -208,8 +224,8 @@ class MetadataRule(common.Wire, kw_only=True):
 
     api_groups: list[str] = []
     """Groups with version, e.g. `apps/v1`; `v1` is core, `*` all. Default: core."""
-    kinds: list[str]
-    """Kinds, e.g. `Pod`; `*` stands for any part. A Namespace is meant only when named."""
+    kinds: Annotated[list[Annotated[str, schema.NOT_EMPTY]], schema.SOME]
+    """Kinds, at least one, e.g. `Pod`; `*` stands for any part. A Namespace is meant only when named."""
     labels: dict[str, MetadataValue] = {}
     """Rules by label key; `*` stands for any part of the key, the rest is a regular expression."""
     annotations: dict[str, MetadataValue] = {}
