@@ -266,8 +266,8 @@ class Reflector:
         return Retain(keys, resource_version)
 
     def _changed(self, what: Changed, now: float) -> list[Action]:
-        self.deadline = now + self._timing.inactivity
         item = what.item
+        self._alive(now)
         if self._state is _State.STREAMING:
             if what.type == "DELETED":
                 self._seen.discard(item.key)
@@ -282,7 +282,7 @@ class Reflector:
         return [Remove(item) if what.type == "DELETED" else Put(item, initial=False)]
 
     def _bookmark(self, what: Bookmark, now: float) -> list[Action]:
-        self.deadline = now + self._timing.inactivity
+        self._alive(now)
         if self._state is _State.STREAMING:
             if what.end:
                 self._state = _State.WATCHING
@@ -296,6 +296,11 @@ class Reflector:
             return self._restart(now)
         self.resource_version = what.resource_version
         return []
+
+    def _alive(self, now: float) -> None:
+        # Only for a stream under way: what is left of one that is over must not delay the next.
+        if self._state in (_State.STREAMING, _State.WATCHING):
+            self.deadline = now + self._timing.inactivity
 
     def _restart(self, now: float) -> list[Action]:
         self.resource_version = ""
