@@ -200,10 +200,11 @@ async def test_deadline_spans_all_tries(scripted: Start) -> None:
     server = await scripted(reply(429, b"", Retry_After="0"))
     async with client.Client(
         configs.Config(server=server.server),
-        policy=retry.Policy(answer_attempts=10_000, base=0.01, cap=0.01),
+        policy=retry.Policy(asked_attempts=10_000, base=0.01, cap=0.01),
         timeout=0.3,
     ) as connected:
-        with pytest.raises(errors.TooManyRequests):
+        # Whether the last try still gets its answer is a matter of milliseconds.
+        with pytest.raises((errors.TooManyRequests, errors.Unreachable)):
             async with asyncio.timeout(5):
                 await get(connected)
     assert len(server.heads) > 2
@@ -367,6 +368,22 @@ async def test_watch_refused_on_entering(scripted: Start) -> None:
     assert server.heads[0].startswith(
         "GET /api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=30 "
     )
+
+
+async def test_watch_that_never_begins(scripted: Start) -> None:
+    server = await scripted(silence)
+    async with connect(server, timeout=0.2) as connected:
+        with pytest.raises(errors.Unreachable, match=r"no answer within 0\.[12]"):
+            async with connected.watch(resources.PODS):
+                pytest.fail("entered")
+
+
+async def test_refusal_of_a_watch_whose_reason_is_cut(scripted: Start) -> None:
+    server = await scripted(cut(b"HTTP/1.1 403 X\r\nContent-Length: 100\r\n\r\n{"))
+    async with connect(server) as connected:
+        with pytest.raises(errors.Forbidden):
+            async with connected.watch(resources.PODS):
+                pytest.fail("entered")
 
 
 async def test_watch_must_be_entered(scripted: Start) -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry.kube import errors, retry
 
-POLICY = retry.Policy(connect_attempts=3, answer_attempts=5, base=0.1, cap=5.0)
+POLICY = retry.Policy(attempts=3, asked_attempts=5, base=0.1, cap=5.0)
 THROTTLED = errors.TooManyRequests(429, "TooManyRequests", is_status=True)
 BUDGET = errors.TooManyRequests(
     429,
@@ -50,7 +50,7 @@ def test_what_is_tried_again(
 
 
 def test_delay_doubles_up_to_the_cap() -> None:
-    policy = retry.Policy(answer_attempts=20)
+    policy = retry.Policy(asked_attempts=20)
     waits = [
         retry.delay(THROTTLED, effect="none", attempt=attempt, policy=policy, jitter=1.0)
         for attempt in (1, 2, 3, 6, 7, 12)
@@ -67,6 +67,8 @@ def test_jitter_comes_on_top_of_what_the_server_asks() -> None:
 
 def test_tries_are_bounded() -> None:
     assert retry.delay(UNREACHABLE, effect="none", attempt=3, policy=POLICY, jitter=0) is None
+    assert retry.delay(STARTING, effect="none", attempt=3, policy=POLICY, jitter=0) is None
+    assert retry.delay(TRY_AGAIN, effect="none", attempt=4, policy=POLICY, jitter=0) == 2.0
     assert retry.delay(THROTTLED, effect="none", attempt=5, policy=POLICY, jitter=0) is None
     assert retry.delay(THROTTLED, effect="none", attempt=4, policy=POLICY, jitter=0) == 0
 
@@ -84,6 +86,7 @@ def test_effect_of_a_method() -> None:
     ]
 
 
+@settings(deadline=None)  # how long is no question here
 @given(
     code=st.integers(400, 599),
     is_status=st.booleans(),

@@ -4,12 +4,13 @@ import itertools
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenantry.kube import errors, watch
 
 
+@settings(deadline=None)  # how long is no question here
 @given(
     lines=st.lists(st.binary(max_size=40).map(lambda raw: raw.replace(b"\n", b"")), max_size=12),
     cuts=st.lists(st.integers(0, 500), max_size=12),

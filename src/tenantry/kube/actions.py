@@ -24,7 +24,8 @@ async def evict(
     """Delete a pod as far as its disruption budgets allow.
 
     :raises TooManyRequests: when a budget forbids it now (a cause has reason DisruptionBudget)
-    :raises Conflict: when the pod has another uid
+    :raises Conflict: when the pod has another uid; the API server itself tries for 10 s before it
+        says so, and a shorter deadline leaves the outcome unknown
     """
     options: dict[str, Any] = {}
     if uid:

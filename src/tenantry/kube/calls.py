@@ -21,6 +21,8 @@ from tenantry.kube import config as configs
 from tenantry.kube import credentials, errors, retry, transport
 
 T = TypeVar("T")
+#: Seconds below which another try is not begun.
+SHORTEST = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,11 +159,14 @@ class Caller:
                 policy=self.policy,
                 jitter=random.random(),  # noqa: S311 - spreads load, guards nothing
             )
-            if wait is None or clock.monotonic() + wait >= deadline:
-                if maybe_done and not isinstance(error, errors.OutcomeUnknown):
-                    raise _unknown(operation, error) from error
-                raise error
-            await asyncio.sleep(wait)
+            if wait is not None and clock.monotonic() + wait < deadline:
+                await asyncio.sleep(wait)
+                # A try without time for an answer would only hide why the last one failed.
+                if clock.monotonic() + SHORTEST < deadline:
+                    continue
+            if maybe_done and not isinstance(error, errors.OutcomeUnknown):
+                raise _unknown(operation, error) from error
+            raise error
 
     async def _send(
         self, request: transport.Request, credential: credentials.Credential, left: float

@@ -56,7 +56,7 @@ class Discovery:
                 served.resource.kind.lower(),
                 *served.short_names,
             )
-            if name in known:
+            if name and name in known:
                 return served
         return None
 

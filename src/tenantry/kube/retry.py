@@ -23,10 +23,10 @@ _STANDING = frozenset({"DisruptionBudget"})
 class Policy:
     """How often and how far apart; the deadline of the call bounds everything."""
 
-    #: Tries in all when no answer comes.
-    connect_attempts: int = 5
+    #: Tries in all when no answer comes, or one that does not say when to come back.
+    attempts: int = 5
     #: Tries in all when the server asks to come back later.
-    answer_attempts: int = 10
+    asked_attempts: int = 10
     #: Seconds before the second try at most; doubles per try.
     base: float = 0.1
     #: Seconds between two tries at most, beyond what the server asks for.
@@ -55,14 +55,15 @@ def delay(
     :param jitter: a random number in [0, 1)
     """
     if isinstance(error, errors.ApiError):
-        again, attempts = _answer(error, effect), policy.answer_attempts
-        after = error.retry_after or 0.0
+        again, after = _answer(error, effect), error.retry_after
+        asked = after is not None or error.code == 429
     else:
-        again = error.outcome == "rejected" or effect != "once"
-        attempts, after = policy.connect_attempts, 0.0
+        again, after = error.outcome == "rejected" or effect != "once", None
+        asked = False
+    attempts = policy.asked_attempts if asked else policy.attempts
     if not again or attempt >= attempts:
         return None
-    return after + jitter * min(policy.cap, policy.base * 2.0 ** (attempt - 1))
+    return (after or 0.0) + jitter * min(policy.cap, policy.base * 2.0 ** (attempt - 1))
 
 
 def _answer(error: errors.ApiError, effect: Effect) -> bool:
