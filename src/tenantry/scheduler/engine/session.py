@@ -98,7 +98,10 @@ class Session:
     def candidates(self) -> list[JobState]:
         """Return the pending jobs that may be tried; note why the others may not."""
         found = []
+        pending = self.state.pending
         for job in self.observed.pending.values():
+            if not any(pending(leaf.index) for leaf in job.leaves):
+                continue
             reason = self._obstacle(job)
             if reason is None:
                 found.append(job)

@@ -1,0 +1,329 @@
+"""Pods: what they ask for, where they may go, and in which state they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tenantry.core import clock
+from tenantry.scheduler.engine import specs, status
+from tenantry.scheduler.translate import amounts
+
+Json = Mapping[str, Any]
+SCHEDULER = "kai-scheduler"
+RESERVATION_NAMESPACE = "kai-resource-reservation"
+GROUP_LABEL = "runai-gpu-group"
+MILLION = 1_000_000
+
+_JOB_ROLE = "training.kubeflow.org/job-role"
+_RAY_TYPE = "ray.io/node-type"
+
+
+class Translator:
+    """Translates pods; equal constraints of many pods become one object."""
+
+    def __init__(self, *, scheduler: str = SCHEDULER, stuck_after: float = 120.0) -> None:
+        self._scheduler = scheduler
+        self._stuck_after = stuck_after
+        self._constraints: dict[str, specs.Constraints] = {}
+        self._times: dict[str, float] = {}
+        self._requests: dict[str, dict[str, int]] = {}
+
+    def task(self, item: Json, *, now: float, bound_to: str = "") -> specs.Task:
+        """Translate a Pod.
+
+        :param bound_to: the node of a live BindRequest for it
+        """
+        meta, spec, state = item["metadata"], item.get("spec") or {}, item.get("status") or {}
+        labels: dict[str, str] = meta.get("labels") or {}
+        notes: dict[str, str] = meta.get("annotations") or {}
+        namespace = meta.get("namespace", "")
+        reservation = namespace == RESERVATION_NAMESPACE
+        group = notes.get("pod-group-name")
+        ours = spec.get("schedulerName") == self._scheduler and not reservation and bool(group)
+        requests = dict(self.requests(spec))
+        gpus = requests.pop("gpu", 0)
+        portion, memory, devices = _fraction(notes)
+        return specs.Task(
+            namespace=namespace,
+            name=meta["name"],
+            uid=meta.get("uid") or f"{namespace}/{meta['name']}",
+            job=(namespace, group) if ours and group else None,
+            subgroup=labels.get("kai.scheduler/subgroup-name", ""),
+            status=self._status(meta, spec, state, now, bound_to),
+            node=spec.get("nodeName") or bound_to,
+            requests=requests,
+            gpus=0 if portion or memory else gpus,
+            portion=portion,
+            gpu_memory=memory,
+            devices=devices,
+            groups=gpu_groups(labels),
+            created=self._time(meta.get("creationTimestamp")),
+            priority=_priority(labels),
+            leader=_leader(labels),
+            labels=labels,
+            constraints=self.constraints(spec, notes, state),
+            foreign=not ours,
+            reservation=reservation,
+            guaranteed=_guaranteed(spec),
+        )
+
+    def requests(self, spec: Json) -> dict[str, int]:
+        """Return what a pod asks for: containers and sidecars, or a higher peak of init."""
+        key = json.dumps(
+            [
+                [c.get("resources"), c.get("restartPolicy")]
+                for kind in ("initContainers", "containers")
+                for c in spec.get(kind) or ()
+            ]
+            + [len(spec.get("initContainers") or ()), spec.get("overhead")]
+        )
+        found = self._requests.get(key)
+        if found is None:
+            found = self._requests[key] = _requests(spec)
+        return found
+
+    def constraints(self, spec: Json, notes: Json, state: Json) -> specs.Constraints:
+        """Return where a pod may go."""
+        parts = {
+            field: spec[field]
+            for field in ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
+            if spec.get(field)
+        }
+        ports = [
+            (port.get("protocol", "TCP"), int(port["hostPort"]))
+            for container in spec.get("containers") or ()
+            for port in container.get("ports") or ()
+            if port.get("hostPort")
+        ]
+        volumes, maps = _volumes(spec)
+        nominated = state.get("nominatedNodeName", "")
+        legacy = any(note.startswith("nvidia.com/mig-") for note in notes)
+        placement = notes.get("tenantry.io/placement", "")
+        if not (parts or ports or volumes or maps or nominated or legacy or placement):
+            return specs.FREE
+        key = json.dumps(
+            [parts, ports, volumes, maps, nominated, legacy, placement], sort_keys=True
+        )
+        found = self._constraints.get(key)
+        if found is None:
+            affinity = parts.get("affinity") or {}
+            found = self._constraints[key] = specs.Constraints(
+                selector=tuple(sorted((parts.get("nodeSelector") or {}).items())),
+                affinity=_node_terms(affinity),
+                preferred=_preferred(affinity),
+                tolerations=tuple(_toleration(t) for t in parts.get("tolerations") or ()),
+                nominated=nominated,
+                ports=tuple(ports),
+                pod_affinity=_pod_terms(affinity.get("podAffinity")),
+                pod_anti_affinity=_pod_terms(affinity.get("podAntiAffinity")),
+                spread=_spread(parts.get("topologySpreadConstraints") or ()),
+                volumes=tuple(volumes),
+                config_maps=tuple(maps),
+                legacy_mig=legacy,
+                placement=placement,
+            )
+        return found
+
+    def _status(self, meta: Json, spec: Json, state: Json, now: float, bound_to: str) -> int:
+        phase = state.get("phase", "Pending")
+        leaving = meta.get("deletionTimestamp")
+        if phase in ("Running", "Pending") and leaving:
+            late = now - self._time(leaving) > self._stuck_after
+            return status.STUCK if late and phase == "Running" else status.RELEASING
+        if phase == "Running":
+            return status.RUNNING
+        if phase == "Pending":
+            if spec.get("nodeName"):
+                return status.BOUND
+            if bound_to:
+                return status.BINDING
+            return status.GATED if spec.get("schedulingGates") else status.PENDING
+        return {"Succeeded": status.SUCCEEDED, "Failed": status.FAILED}.get(phase, status.UNKNOWN)
+
+    def _time(self, text: str | None) -> float:
+        if not text:
+            return 0.0
+        found = self._times.get(text)
+        if found is None:
+            found = self._times[text] = clock.parse_rfc3339(text)
+        return found
+
+
+def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the shared devices of a pod, from the one label or from one label per device."""
+    single = labels.get(GROUP_LABEL)
+    if single:
+        return (single,)
+    return tuple(
+        sorted(value for key, value in labels.items() if key.startswith(f"{GROUP_LABEL}/"))
+    )
+
+
+def _requests(spec: Json) -> dict[str, int]:
+    total: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        asked = _of(container)
+        if container.get("restartPolicy") == "Always":
+            amounts.add(sidecars, asked)
+            amounts.largest(peak, sidecars)
+        else:
+            amounts.add(asked, sidecars)
+            amounts.largest(peak, asked)
+    for container in spec.get("containers") or ():
+        amounts.add(total, _of(container))
+    amounts.add(total, sidecars)
+    amounts.largest(total, peak)
+    amounts.add(total, amounts.resource_list(spec.get("overhead")))
+    return total
+
+
+def _of(container: Json) -> dict[str, int]:
+    resources = container.get("resources") or {}
+    asked = amounts.resource_list(resources.get("limits"))
+    asked.update(amounts.resource_list(resources.get("requests")))
+    return asked
+
+
+def _fraction(notes: Mapping[str, str]) -> tuple[int, int, int]:
+    portion = memory = 0
+    devices = 1
+    try:
+        if "gpu-fraction" in notes:
+            portion = round(float(notes["gpu-fraction"]) * MILLION)
+        if "gpu-memory" in notes:
+            memory = int(notes["gpu-memory"])
+        if "gpu-fraction-num-devices" in notes:
+            devices = int(notes["gpu-fraction-num-devices"])
+    except (ValueError, OverflowError):
+        return MILLION + 1, 0, 1  # refused by the engine, with the pod's name
+    return portion, memory, devices
+
+
+def _priority(labels: Mapping[str, str]) -> int | None:
+    text = labels.get("kai.scheduler/task-priority")
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def _leader(labels: Mapping[str, str]) -> int:
+    if labels.get(_JOB_ROLE) in ("master", "launcher"):
+        return 1
+    return 2 if labels.get(_RAY_TYPE) == "head" else 0
+
+
+def _guaranteed(spec: Json) -> bool:
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    if not containers:
+        return False
+    for container in containers:
+        resources = container.get("resources") or {}
+        limits = resources.get("limits") or {}
+        requests = {**limits, **(resources.get("requests") or {})}
+        for name in ("cpu", "memory"):
+            if name not in limits or str(requests.get(name)) != str(limits[name]):
+                return False
+    return True
+
+
+def _volumes(spec: Json) -> tuple[list[str], list[str]]:
+    claims, maps = [], []
+    for volume in spec.get("volumes") or ():
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim:
+            claims.append(claim)
+        config = volume.get("configMap") or {}
+        if config.get("name") and not config.get("optional"):
+            maps.append(config["name"])
+    return claims, maps
+
+
+def _requirements(expressions: Any) -> tuple[specs.Requirement, ...]:
+    return tuple(
+        specs.Requirement(
+            key=expression.get("key", ""),
+            operator=expression.get("operator", ""),
+            values=tuple(expression.get("values") or ()),
+        )
+        for expression in expressions or ()
+    )
+
+
+def _selector(selector: Json | None) -> tuple[specs.Requirement, ...]:
+    selector = selector or {}
+    labels = tuple(
+        specs.Requirement(key=key, operator="In", values=(value,))
+        for key, value in sorted((selector.get("matchLabels") or {}).items())
+    )
+    return labels + _requirements(selector.get("matchExpressions"))
+
+
+def _term(term: Json) -> tuple[specs.Requirement, ...]:
+    fields = tuple(
+        specs.Requirement(key=r.key, operator=r.operator, values=r.values)
+        for r in _requirements(term.get("matchFields"))
+    )
+    return _requirements(term.get("matchExpressions")) + fields
+
+
+def _node_terms(affinity: Json) -> specs.Terms:
+    required = (affinity.get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    return tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _preferred(affinity: Json) -> tuple[tuple[int, tuple[specs.Requirement, ...]], ...]:
+    preferred = (affinity.get("nodeAffinity") or {}).get(
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    )
+    return tuple(
+        (int(term.get("weight", 1)), _term(term.get("preference") or {}))
+        for term in preferred or ()
+    )
+
+
+def _toleration(item: Json) -> specs.Toleration:
+    return specs.Toleration(
+        key=item.get("key", "") or "",
+        operator=item.get("operator", "Equal") or "Equal",
+        value=item.get("value", "") or "",
+        effect=item.get("effect", "") or "",
+    )
+
+
+def _pod_terms(affinity: Json | None) -> tuple[specs.AffinityTerm, ...]:
+    affinity = affinity or {}
+    terms = [
+        (0, term) for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    ]
+    terms += [
+        (int(weighted.get("weight", 1)), weighted.get("podAffinityTerm") or {})
+        for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    ]
+    return tuple(
+        specs.AffinityTerm(
+            topology_key=term.get("topologyKey", ""),
+            selector=_selector(term.get("labelSelector")),
+            namespaces=tuple(term.get("namespaces") or ()),
+            weight=weight,
+        )
+        for weight, term in terms
+    )
+
+
+def _spread(constraints: Any) -> tuple[specs.Spread, ...]:
+    return tuple(
+        specs.Spread(
+            topology_key=item.get("topologyKey", ""),
+            max_skew=int(item.get("maxSkew", 1)),
+            selector=_selector(item.get("labelSelector")),
+        )
+        for item in constraints
+        if item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
+    )
