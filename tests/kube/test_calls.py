@@ -13,7 +13,7 @@ import pytest
 from tests.kube import conftest
 
 from tenantry.api import resources
-from tenantry.kube import calls, client, errors, retry, watch
+from tenantry.kube import calls, client, errors, retry, transport, watch
 from tenantry.kube import config as configs
 
 Start = Callable[..., Awaitable[conftest.Scripted]]
@@ -180,6 +180,7 @@ async def test_nobody_listening_is_rejected() -> None:
             with pytest.raises(errors.Unreachable) as refused:
                 await call(connected)
             assert refused.value.outcome == "rejected"
+            assert isinstance(refused.value.__cause__, transport.Lost)
 
 
 async def test_deadline_tells_sent_from_waiting(scripted: Start) -> None:

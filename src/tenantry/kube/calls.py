@@ -213,9 +213,14 @@ class Caller:
 
 def _meaning(lost: transport.Lost, operation: str, effect: retry.Effect) -> errors.KubeError:
     """Turn a missing answer into the outcome it leaves."""
+    error: errors.KubeError
     if lost.sent and effect != "none":
-        return errors.OutcomeUnknown(operation, lost.why)
-    return errors.Unreachable(f"{operation}: {lost.why}")
+        error = errors.OutcomeUnknown(operation, lost.why)
+    else:
+        error = errors.Unreachable(f"{operation}: {lost.why}")
+    # It is raised later, outside the handler that would chain them.
+    error.__cause__ = lost
+    return error
 
 
 def _unknown(operation: str, error: errors.KubeError) -> errors.OutcomeUnknown:

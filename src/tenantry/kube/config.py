@@ -13,7 +13,7 @@ import os
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib import parse, request
+from urllib import parse
 
 from tenantry.kube import errors
 
@@ -200,6 +200,8 @@ def _read(path: pathlib.Path, *, required: bool) -> kubeconfig_module.Document |
 
 def _with_proxy(config: Config) -> Config:
     """Fall back to the environment's proxy, never for the machine itself (as Go does)."""
+    from urllib import request  # a tenth of a second to import, which commands would notice
+
     address = parse.urlsplit(config.server)
     host = address.hostname or ""
     if config.proxy_url or _is_loopback(host) or request.proxy_bypass(host):

@@ -19,8 +19,9 @@ from tenantry.core import clock
 from tenantry.kube import config as configs
 from tenantry.kube import errors
 
-#: Seconds a plugin may take; one that asks the user may wait for a browser.
-TIMEOUT = 300.0
+#: Seconds a plugin may take; one that can ask the user may wait for a browser.
+TIMEOUT = 60.0
+INTERACTIVE_TIMEOUT = 300.0
 _STDERR_EXCERPT = 400
 
 
@@ -111,10 +112,11 @@ def parse(output: bytes, plugin: configs.ExecPlugin) -> Answer:
 
 
 async def run(
-    config: configs.Config, plugin: configs.ExecPlugin, timeout: float = TIMEOUT
+    config: configs.Config, plugin: configs.ExecPlugin, timeout: float | None = None
 ) -> Answer:
     """Run the plugin once.
 
+    :param timeout: seconds, by default as the constants above say
     :raises ConfigError: when it does not exist, fails, takes longer than `timeout` seconds, or
         needs a terminal and there is none
     """
@@ -123,6 +125,7 @@ async def run(
     if plugin.interactive_mode == "Always" and not terminal:
         raise errors.ConfigError(f"{where}: needs a terminal (interactiveMode: Always)")
     interactive = terminal and plugin.interactive_mode != "Never"
+    limit = timeout or (INTERACTIVE_TIMEOUT if interactive else TIMEOUT)
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command,
@@ -137,10 +140,10 @@ async def run(
         hint = f"; {plugin.install_hint}" if plugin.install_hint else ""
         raise errors.ConfigError(f"{where}: {error.strerror}{hint}") from error
     try:
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(limit):
             stdout, stderr = await process.communicate()
     except TimeoutError:
-        raise errors.ConfigError(f"{where}: no answer within {timeout:g} s") from None
+        raise errors.ConfigError(f"{where}: no answer within {limit:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
