@@ -85,9 +85,11 @@ class Gatherer:
         self, review: admission.Review, requester: identity.Requester
     ) -> evidence.Evidence:
         index = self._known.directory
-        name = await self._tenant_of(review.namespace) if review.namespace else None
+        view = await self._namespace(review.namespace) if review.namespace else None
+        name = view.tenant if view is not None else None
         account = requester.service_account
-        home = await self._tenant_of(account[0]) if account is not None else None
+        home_view = await self._namespace(account[0]) if account is not None else None
+        home = home_view.tenant if home_view is not None else None
         found = await self._named([name]) if name is not None and _ownership(review) else []
         return evidence.Evidence(
             requester=requester,
@@ -97,19 +99,28 @@ class Gatherer:
             # Promoted accounts are left out: only owners by specification promote others.
             owners_of=lambda owner: owners.owners(owner, index.config, index.tenant_owners()),
             tenant_name=name,
+            cordoned=self._cordoned(view),
         )
 
-    async def _tenant_of(self, namespace: str) -> str | None:
-        """Ask memory, and the API server about a namespace that memory has not heard of."""
-        view = self._known.directory.namespace(namespace)
+    def _cordoned(self, view: directory.NamespaceView | None) -> bool:
         if view is None:
-            try:
-                view = await self._client.get(
-                    resources.NAMESPACES, namespace, decode=directory.namespace_view
-                )
-            except errors.NotFound:
-                return None
-        return view.tenant
+            return False
+        owner = self._known.directory.tenant_named(view.tenant or "")
+        frozen = owner is not None and owner.spec.cordoned
+        return frozen or view.labels.get(constants.CORDONED_LABEL) == constants.TRUE
+
+    async def _namespace(self, name: str) -> directory.NamespaceView | None:
+        """Ask memory, and the API server about a namespace that memory has not heard of."""
+        view = self._known.directory.namespace(name)
+        return view if view is not None else await self._read_namespace(name)
+
+    async def _read_namespace(self, name: str) -> directory.NamespaceView | None:
+        try:
+            return await self._client.get(
+                resources.NAMESPACES, name, decode=directory.namespace_view
+            )
+        except errors.NotFound:
+            return None
 
     async def _home(
         self, requester: identity.Requester
@@ -119,17 +130,15 @@ class Gatherer:
         if account is None or requester.name in self._controllers:
             return None, ()
         namespace, name = account
+        view = await self._read_namespace(namespace)
+        if view is None or view.tenant is None:
+            return None, ()
         try:
-            view = await self._client.get(
-                resources.NAMESPACES, namespace, decode=directory.namespace_view
-            )
-            if view.tenant is None:
-                return None, ()
             found = await self._client.get(
                 resources.SERVICE_ACCOUNTS, name, namespace, decode=_SERVICE_ACCOUNT.decode
             )
         except errors.NotFound:
-            return None, ()
+            return view.tenant, ()
         label = found.metadata.labels.get(constants.PROMOTE_OWNER_LABEL)
         promoted = (owners.Promotion(namespace, name),) if label == constants.TRUE else ()
         return view.tenant, promoted

@@ -9,7 +9,7 @@ began.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib import parse
 
@@ -62,22 +62,30 @@ def server_names(url: str, namespace: str) -> list[str]:
     return [f"{SERVICE}.{namespace}.svc", f"{SERVICE}.{namespace}.svc.cluster.local"]
 
 
-def configurations(client: Object, namespace: str) -> list[tuple[resources.Resource, Object]]:
+def configurations(
+    client: Object, namespace: str, controllers: Collection[str]
+) -> list[tuple[resources.Resource, Object]]:
     """Return both webhook configurations.
 
     :param client: what `endpoint` returned
     :param namespace: the platform's own
+    :param controllers: user names of the platform itself, whose writes are not asked about
     """
+    names = ", ".join(f"'{name}'" for name in sorted(controllers))
+    ours = {
+        "name": "not-the-platform-itself",
+        "expression": f"!(request.userInfo.username in [{names}])",
+    }
     return [
         (
             resources.VALIDATING_WEBHOOKS,
-            _configuration("Validating", _validating(namespace), client),
+            _configuration("Validating", _validating(namespace), client, ours),
         ),
-        (resources.MUTATING_WEBHOOKS, _configuration("Mutating", _mutating(), client)),
+        (resources.MUTATING_WEBHOOKS, _configuration("Mutating", _mutating(), client, ours)),
     ]
 
 
-def _configuration(kind: str, hooks: Sequence[Object], client: Object) -> Object:
+def _configuration(kind: str, hooks: Sequence[Object], client: Object, ours: Object) -> Object:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": f"{kind}WebhookConfiguration",
@@ -93,6 +101,7 @@ def _configuration(kind: str, hooks: Sequence[Object], client: Object) -> Object
                 "matchPolicy": "Equivalent",
                 "timeoutSeconds": 10,
                 **hook,
+                "matchConditions": [ours, *hook.get("matchConditions", ())],
                 "name": f"{hook['name']}.{kind.lower()}.tenantry.io",
             }
             for hook in hooks

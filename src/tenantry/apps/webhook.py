@@ -117,7 +117,7 @@ class Registration:
         client = hooks.endpoint(options.webhook_url, options.namespace, self._certificate.trust)
         for resource, wanted in (
             *hooks.policies(),
-            *hooks.configurations(client, options.namespace),
+            *hooks.configurations(client, options.namespace, options.controllers),
         ):
             raw = self._caches[resource].get(wanted["metadata"]["name"])
             observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None

@@ -170,6 +170,7 @@ class WorkQueue(Generic[K]):
         self._queue: Queue[K] = Queue(first=first, longest=longest)
         self._waiters: collections.deque[asyncio.Future[None]] = collections.deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline = 0.0
         self._closed = False
         self._clock: Callable[[], float] | None = None
         self.adds = 0
@@ -275,9 +276,11 @@ class WorkQueue(Generic[K]):
         if deadline is None or self._closed:
             return
         if self._timer is not None:
-            if not self._timer.cancelled() and self._timer.when() <= deadline:
+            # Kept here, since uvloop's handle of something due at once has no `when()`.
+            if self._timer_deadline <= deadline:
                 return
             self._timer.cancel()
+        self._timer_deadline = deadline
         self._timer = asyncio.get_running_loop().call_at(deadline, self._due)
 
     def _due(self) -> None:

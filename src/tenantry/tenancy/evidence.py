@@ -20,6 +20,7 @@ class Evidence:
     :param tenants: by name; one that is not here does not exist
     :param owners_of: gives the owners of one of them
     :param tenant_name: tenant of the namespace that the request is in, if it is in one
+    :param cordoned: whether that namespace, or its tenant as a whole, is frozen
     """
 
     requester: identity.Requester
@@ -28,6 +29,7 @@ class Evidence:
     tenants: Mapping[str, tenant.Tenant]
     owners_of: Callable[[tenant.Tenant], Sequence[owners.Owner]]
     tenant_name: str | None = None
+    cordoned: bool = False
 
     def owned(self, name: str) -> tenant.Tenant | None:
         """Return the tenant of that name if the requester owns it; administrators own all."""

@@ -99,7 +99,11 @@ def _tenant_conditions(
             type=constants.ENFORCED,
             status="False" if vain else "True",
             reason=constants.NOT_ENFORCED_REASON if vain else constants.ENFORCED_REASON,
-            message=f"no effect in this release: {', '.join(vain)}" if vain else "",
+            message=(
+                f"no effect in this release: {', '.join(vain)}"
+                if vain
+                else "every field that is set takes effect"
+            ),
             observed_generation=generation,
         ),
     ]
@@ -153,12 +157,15 @@ def _space(space: Space, before: list[meta.Condition], *, cordoned: bool, now: f
         managed["labels"] = dict(space.managed.labels)
     if space.managed.annotations:
         managed["annotations"] = dict(space.managed.annotations)
-    return {
+    written: Object = {
         "name": space.name,
         "uid": space.uid,
         "conditions": _merged(before, wanted, now),
-        "metadata": managed,
     }
+    if managed:
+        # The API server turns an applied empty object into null, and refuses that.
+        written["metadata"] = managed
+    return written
 
 
 def _merged(before: list[meta.Condition], wanted: list[meta.Condition], now: float) -> list[Object]:

@@ -32,14 +32,13 @@ def _labels(obj: Mapping[str, Any] | None) -> Mapping[str, str]:
     return labels
 
 
-def _in_cordoned_namespace(review: admission.Review) -> bool:
-    # The webhook's namespaceSelector sends only objects of cordoned namespaces to this path.
+def _in_namespace(review: admission.Review) -> bool:
     return bool(review.namespace) and review.resource != resources.NAMESPACES.plural
 
 
 def cordon(review: admission.Review, known: evidence.Evidence) -> Decision:
     """Refuse any write of a tenant's people in a frozen namespace."""
-    if known.requester_class is not identity.Class.CAPSULE:
+    if not known.cordoned or known.requester_class is not identity.Class.CAPSULE:
         return admission.Allow()
     what = f"{review.group}/{review.version}/{review.kind}/{review.name}"
     return admission.Deny(
@@ -93,6 +92,6 @@ def promote(review: admission.Review, known: evidence.Evidence) -> Decision:
     return admission.Allow()
 
 
-CORDONING = admission.Step(name="content.cordon", matches=_in_cordoned_namespace, decide=cordon)
+CORDONING = admission.Step(name="content.cordon", matches=_in_namespace, decide=cordon)
 MANAGING = admission.Step(name="content.managed", matches=_is_managed, decide=protect_managed)
 PROMOTING = admission.Step(name="content.promote", matches=_concerns_promotion, decide=promote)
