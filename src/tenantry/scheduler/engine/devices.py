@@ -43,6 +43,11 @@ def change(group: Group, state: int, memory: int, sign: int) -> None:
         group[PLANNERS] += sign
 
 
+def remaining(group: Group, capacity: int) -> int:
+    """Return the MiB that are left when everything that is leaving has left."""
+    return capacity - group[HELD] + group[LEAVING] - group[PLANNED]
+
+
 def fits(group: Group, capacity: int, memory: int) -> bool:
     """Tell whether the task would fit once everything that is leaving has left.
 
@@ -53,7 +58,7 @@ def fits(group: Group, capacity: int, memory: int) -> bool:
         return False
     if group[HOLDERS] and group[HOLDERS] == group[LEAVERS]:
         return False
-    return group[HELD] - group[LEAVING] + group[PLANNED] + memory <= capacity
+    return remaining(group, capacity) >= memory
 
 
 def fits_now(group: Group, capacity: int, memory: int) -> bool:

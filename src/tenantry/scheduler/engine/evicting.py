@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tenantry.scheduler.engine import (
+    devices,
     job_order,
     reasons,
     resources,
@@ -115,6 +116,5 @@ def free_gpus(session: sessions.Session) -> int:
     for node, groups in state.groups.items():
         capacity = max(state.nodes.gpu_memory[node], 1)
         for group in groups.values():
-            left = capacity - group[0] + group[1] - group[2]
-            whole += max(left, 0) * resources.MILLI // capacity
+            whole += max(devices.remaining(group, capacity), 0) * resources.MILLI // capacity
     return whole

@@ -74,6 +74,8 @@ class JobFold(fold_nodes.NodeFold):
         #: Rows of tasks whose constraints look at other pods.
         self.with_terms: set[int] = set()
         self.foreign: set[int] = set()
+        #: Rows of tasks that use resource claims.
+        self.claiming: set[int] = set()
         self.dirty: dict[specs.Key, JobState] = {}
         #: Jobs with pending tasks, and jobs that run below their gang's minimum.
         self.pending: dict[specs.Key, JobState] = {}
@@ -231,6 +233,7 @@ class JobFold(fold_nodes.NodeFold):
         columns.task_groups.pop(row, None)
         self.with_terms.discard(row)
         self.foreign.discard(row)
+        self.claiming.discard(row)
         self._free_rows.append(row)
 
     def shape(self, task: specs.Task) -> shapes.Shape:
@@ -265,6 +268,8 @@ class JobFold(fold_nodes.NodeFold):
             self.with_terms.add(row)
         if task.foreign:
             self.foreign.add(row)
+        if task.constraints.claims:
+            self.claiming.add(row)
         if task.job is not None:
             state = self._job(task.job)
             state.rows.add(row)

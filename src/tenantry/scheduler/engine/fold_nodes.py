@@ -9,6 +9,8 @@ import numpy as np
 from tenantry.scheduler.engine import errors, resources, specs, tables, validation
 
 NOWHERE = tables.NOWHERE
+#: A claim for more devices fits nowhere; the number itself must stay harmless in sums.
+_MOST_DEVICES = 1 << 24
 
 
 class NodeFold:
@@ -174,7 +176,7 @@ class NodeFold:
         name, unit = (
             ("gpu", resources.MILLI) if gpu else (f"dra:{claim.device_class}", resources.MILLI)
         )
-        vector = state.dimensions.vector({name: min(claim.count, resources.ABSURD) * unit})
+        vector = state.dimensions.vector({name: min(claim.count, _MOST_DEVICES) * unit})
         self.widen()
         state.claims[claim.namespace, claim.name] = tables.Claim(claim, vector)
         for r in rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tenantry.scheduler.engine import fold_jobs, gangs, specs, status, tables
+from tenantry.scheduler.engine import fold_jobs, gangs, resources, specs, status, tables
 
 JobState = fold_jobs.JobState
 Ledger = fold_jobs.Ledger
@@ -25,7 +25,7 @@ class Observed(fold_jobs.JobFold):
         self.config_maps: set[specs.Key] | None = None
         self.volumes: dict[specs.Key, frozenset[str] | None] | None = None
         #: What plugins derive from nodes and keep between cycles, by their own keys.
-        self.cache: dict[object, object] = {}
+        self.cache: dict[object, tuple[int, resources.Bools]] = {}
 
     def put_queue(self, queue: specs.Queue) -> None:
         """Add or replace a queue."""

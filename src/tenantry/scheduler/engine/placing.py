@@ -218,6 +218,10 @@ def choose_devices(
     state = session.state
     capacity = state.nodes.gpu_memory[node]
     memory = shape.memory_on(capacity)
+    if state.status[row] == status.RELEASING and state.node[row] == node:
+        own = _own_devices(session, row, node, memory)
+        if own:
+            return own, False
     scorers = session.points.device_scores
 
     def score(used: float) -> float:
@@ -240,3 +244,19 @@ def choose_devices(
     chosen = candidates[: shape.devices]
     names = tuple(name or f"{task.uid}/{i}" for i, (_, _, name, _) in enumerate(chosen))
     return names, all(at_once for *_, at_once in chosen)
+
+
+def _own_devices(session: sessions.Session, row: int, node: int, memory: int) -> tuple[str, ...]:
+    """Return the devices of an evicted task that comes back to its node, if they have room."""
+    state = session.state
+    capacity = state.nodes.gpu_memory[node]
+    records = state.groups.get(node, {})
+    old = state.task_groups.get(row, ())
+    whole = 0
+    for name in old:
+        group = records.get(name)
+        if group is None or devices.remaining(group, capacity) < memory:
+            return ()
+        # Devices that everybody leaves count as whole ones, which others may plan to use.
+        whole += devices.whole(group)[1] == 0
+    return old if whole * resources.MILLI <= state.free[resources.GPU, node] else ()

@@ -208,7 +208,7 @@ class Session:
         for name in shape.constraints.claims:
             key = task.namespace, name
             claim = self.state.claims.get(key)
-            if claim is not None and key not in claimed and not claim.users:
+            if claim is not None and key not in claimed and not claim.held():
                 claimed.add(key)
                 gpus += int(claim.vector[3])
         return gpus

@@ -33,9 +33,11 @@ class Shape:
         "key",
         "kind",
         "mig",
+        "namespace",
         "needs",
         "portion",
         "requests",
+        "sample",
         "shared",
         "vector",
         "wants_gpu",
@@ -47,6 +49,9 @@ class Shape:
         self.index = index
         self.constraints = task.constraints
         self.guaranteed = task.guaranteed
+        #: One task of this shape, for rules that look at labels and namespace.
+        self.sample = task
+        self.namespace = task.namespace
         self.kind = FRACTION if task.portion else MEMORY if task.gpu_memory else REGULAR
         self.shared = self.kind != REGULAR
         self.portion = task.portion

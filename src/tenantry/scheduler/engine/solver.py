@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tenantry.scheduler.engine import (
+    devices,
     job_order,
     placing,
     queues,
@@ -252,6 +253,10 @@ def feasible(
         return None
     mask: resources.Bools = state.free[resources.GPU] > 0
     mask |= state.idle[resources.GPU] > 0
+    for node, groups in state.groups.items():
+        capacity = state.nodes.gpu_memory[node]
+        if any(devices.remaining(group, capacity) > 0 for group in groups.values()):
+            mask[node] = True
     if any(state.shape_of[row].shared or state.shape_of[row].mig for row in rows):
         return None
     mask[np.fromiter(more, np.intp, len(more))] = True

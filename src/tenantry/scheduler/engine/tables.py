@@ -52,6 +52,10 @@ class Claim:
         #: Row of each user -> its state.
         self.users: dict[int, int] = {}
 
+    def held(self) -> bool:
+        """Tell whether somebody uses it who is not leaving."""
+        return any(status.ON_FREE[state] for state in self.users.values())
+
     def copy(self) -> Claim:
         """Return an independent record."""
         twin = Claim(self.spec, self.vector)

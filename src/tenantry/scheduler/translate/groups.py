@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from tenantry.core import clock
-from tenantry.scheduler.engine import specs
+from tenantry.scheduler.engine import durations, specs
 
 Json = Mapping[str, Any]
 _SCALES = {"gpu": 1000, "cpu": 1, "memory": 1_000_000}
-_DURATION = re.compile(r"(-?)((?:\d+(?:\.\d+)?(?:h|ms|m|s|us|ns))+|0)")
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|ns)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 DEFAULT_PRIORITY = 50
 
 
@@ -53,8 +49,8 @@ def queue(item: Json, *, missing_is_zero: bool = False) -> specs.Queue:
         priority=100 if priority is None else int(priority),
         created=_time(meta.get("creationTimestamp")) or 0.0,
         resources=resources,
-        preempt_min_runtime=duration(spec.get("preemptMinRuntime")),
-        reclaim_min_runtime=duration(spec.get("reclaimMinRuntime")),
+        preempt_min_runtime=durations.parse(spec.get("preemptMinRuntime")),
+        reclaim_min_runtime=durations.parse(spec.get("reclaimMinRuntime")),
     )
 
 
@@ -90,24 +86,13 @@ def job(item: Json, priorities: Mapping[str, int], default: int = DEFAULT_PRIORI
         started=_time(notes.get("kai.scheduler/last-start-timestamp")),
         stale_since=_time(notes.get("kai.scheduler/stale-podgroup-timestamp")),
         last_eviction=_time(notes.get("kai.scheduler/last-eviction-timestamp")),
-        preemption_delay=duration(spec.get("preemptionDelay")) or 0.0,
-        staleness_grace=duration(spec.get("stalenessGracePeriod")),
-        expected_runtime=duration(notes.get("tenantry.io/expected-runtime")),
-        max_runtime=duration(notes.get("tenantry.io/max-runtime")),
+        preemption_delay=durations.parse(spec.get("preemptionDelay")) or 0.0,
+        staleness_grace=durations.parse(spec.get("stalenessGracePeriod")),
+        expected_runtime=durations.parse(notes.get("tenantry.io/expected-runtime")),
+        max_runtime=durations.parse(notes.get("tenantry.io/max-runtime")),
         placement=notes.get("tenantry.io/placement", ""),
         user=(meta.get("labels") or {}).get("user", notes.get("user", "")),
     )
-
-
-def duration(text: object) -> float | None:
-    """Read a Go duration in seconds; None when absent or not one."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        return float(text)
-    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        return None
-    seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in _PART.findall(match.group(2)))
-    return -seconds if match.group(1) else seconds
 
 
 def _scaled(value: float | None, scale: int, missing: int) -> int:

@@ -104,9 +104,26 @@ def set_requests(session: session.Session) -> None:
         for level in leaf.path():
             for r in range(width):
                 level.request[r] += waiting[r]
+    _request_claims(session)
     for queue in session.queues.values():
         for r in range(width):
             queue.request[r] += queue.allocated[r]
+
+
+def _request_claims(session: session.Session) -> None:
+    """Count the GPUs that pending tasks ask for through claims, each claim once."""
+    state = session.state
+    waiting: dict[str, list[int]] = {}
+    for row in sorted(session.observed.claiming):
+        job = session.job_of(row)
+        if job is not None and state.status[row] == status.PENDING:
+            waiting.setdefault(job.queue, []).append(row)
+    for name, rows in waiting.items():
+        leaf = session.queues.get(name)
+        if leaf is not None:
+            gpus = session.charges(rows)[2] - sum(state.shape_of[row].gpus for row in rows)
+            for level in leaf.path():
+                level.request[2] += gpus
 
 
 def share_out(session: session.Session, k: float) -> None:
