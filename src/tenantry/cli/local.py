@@ -97,7 +97,34 @@ def up(
 
 def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return what of Tenantry runs on a platform: manifests to apply, and roles."""
-    return (), ()
+    import tenantry.deploy
+    from tenantry.local import plan
+
+    folder = Path(tenantry.deploy.__path__[0])
+    manifests = [*sorted(folder.glob("crds/*.yaml")), *sorted(folder.glob("rbac/*.yaml"))]
+    program = (sys.executable, "-m", "tenantry")
+    common = ("--kubeconfig", "{kubeconfig}", "--probes", "127.0.0.1:{health}")
+    controller = plan.Role(
+        name="controller",
+        argv=(*program, "controller", *common),
+        service_account="capsule",
+        ready="http://127.0.0.1:{health}/readyz",
+        ports=("health",),
+    )
+    webhook = plan.Role(
+        name="webhook",
+        argv=(
+            *program,
+            "webhook",
+            *common,
+            "--webhook=127.0.0.1:{webhook}",
+            "--webhook-url=https://127.0.0.1:{webhook}",
+        ),
+        service_account="tenantry-webhook",
+        ready="http://127.0.0.1:{health}/readyz",
+        ports=("health", "webhook"),
+    )
+    return tuple(str(path) for path in manifests), (controller, webhook)
 
 
 def _first_steps(platform: platforms.Platform) -> str:
@@ -144,14 +171,18 @@ def status(name: str, output: str) -> None:
 
     The exit code is 0 when it is ready, 1 otherwise.
     """
-    import msgspec
-
     from tenantry.local import platform as platforms
 
     found = platforms.Platform(name).status()
-    printers.show(msgspec.to_builtins(found), output, lambda: _status_table(found))
+    printers.show(_plain(found), output, lambda: _status_table(found))
     if found.phase != "ready":
         raise click.exceptions.Exit(1)
+
+
+def _plain(found: statuses.Status) -> Any:
+    import msgspec
+
+    return msgspec.json.decode(msgspec.json.encode(found))
 
 
 def _status_table(found: statuses.Status) -> str:
@@ -229,14 +260,12 @@ def logs(name: str, component: str | None, follow: bool, tail: int) -> None:
 @printers.option()
 def list_(output: str) -> None:
     """List the platforms of this user."""
-    import msgspec
-
     from tenantry.local import platform as platforms
     from tenantry.local import state
 
     names = state.platforms(state.state_home(os.environ))
     found = [platforms.Platform(name).status() for name in names]
-    items = {"items": [msgspec.to_builtins(one) for one in found]}
+    items = {"items": [_plain(one) for one in found]}
     rows = [(one.name, one.phase, ", ".join(one.servers) or "-") for one in found]
     printers.show(items, output, lambda: printers.table(("NAME", "PHASE", "API"), rows))
 

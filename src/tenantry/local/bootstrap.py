@@ -175,7 +175,7 @@ async def _apply(
 async def _established(client: clients.Client, name: str) -> None:
     while True:
         crd = await client.get(resources.CRDS, name)
-        conditions = crd.get("status", {}).get("conditions", [])
+        conditions = crd.get("status", {}).get("conditions") or []
         if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
             return
         await asyncio.sleep(0.05)
@@ -192,5 +192,5 @@ async def _in_parallel(writes: Iterable[Awaitable[Any]]) -> None:
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
-    conditions = node.get("status", {}).get("conditions", [])
+    conditions = node.get("status", {}).get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

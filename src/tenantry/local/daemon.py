@@ -14,32 +14,32 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tenantry.local import bootstrap, children, plan, state, supervision, supervisor
-
-DETACH = "--detach"
-DIE_WITH = "--die-with="
-#: Exit code when another supervisor has the platform.
-ALREADY = 75
+from tenantry.local import children, plan, state, supervision, supervisor
 
 
 def main(args: Sequence[str]) -> int:
     root, *options = args
     for option in options:
-        if option.startswith(DIE_WITH):
-            children.die_with_parent(int(option.removeprefix(DIE_WITH)))
+        if option.startswith(state.DIE_WITH):
+            children.die_with_parent(int(option.removeprefix(state.DIE_WITH)))
     paths = state.Layout(Path(root))
     lock = state.Lock(paths.lock)
     if not lock.acquire():
-        return ALREADY
+        return state.ALREADY
     described = plan.load(paths)
     if described is None:
         print(f"{paths.plan} does not exist", file=sys.stderr)
         return 1
-    if DETACH in options:
+    if state.DETACH in options:
         _leave(paths)
         lock.sign()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    chores = bootstrap.Bootstrap(described, paths)
+
+    def chores() -> supervisor.Chores:
+        from tenantry.local import bootstrap
+
+        return bootstrap.Bootstrap(described, paths)
+
     ended = asyncio.run(supervisor.Supervisor(described, paths, chores).run())
     return 0 if ended is supervision.Overall.STOPPED else 1
 

@@ -47,7 +47,9 @@ class Downloads:
         if base == "off":
             raise Refused(f"{URL}=off")
         root = f"{base.rstrip('/')}/{artefact.component}" if base else artefact.releases
-        return asyncio.run(self._fetch(artefact, root, target=target, step=step))
+        # A loop of its own, which leaves a loop that the caller may have set as it is.
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            return runner.run(self._fetch(artefact, root, target=target, step=step))
 
     async def _fetch(
         self, artefact: artefacts.Artefact, root: str, *, target: Path, step: progress.Step

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tenantry.core import errors as core_errors
 from tenantry.core import names
 from tenantry.local import errors
@@ -55,6 +53,8 @@ def generated(count: int, gpus: int) -> tuple[dict[str, Any], ...]:
 
 def read(path: Path) -> tuple[dict[str, Any], ...]:
     """Read Node objects from a YAML or JSON file, or a List of them."""
+    import yaml
+
     try:
         documents = list(yaml.safe_load_all(path.read_text()))
     except OSError as err:

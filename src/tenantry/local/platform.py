@@ -17,14 +17,10 @@ from typing import Any
 from tenantry.core import clock
 from tenantry.core import errors as core_errors
 from tenantry.local import (
-    binaries,
     children,
-    credentials,
-    daemon,
     errors,
     nodes,
     plan,
-    plane,
     ports,
     progress,
     state,
@@ -84,17 +80,12 @@ class Platform:
 
     def kubeconfig(self, user: str, groups: Sequence[str]) -> bytes:
         """Return a kubeconfig for any user, or the admin's for ""."""
-        described = self.require()
-        if user:
-            return credentials.for_user(
-                described, self.paths, user=user, groups=groups, now=clock.wall()
-            )
+        from tenantry.local import credentials
+
+        if not user:
+            user, groups = credentials.ADMIN, [credentials.ADMIN_GROUP]
         return credentials.for_user(
-            described,
-            self.paths,
-            user=credentials.ADMIN,
-            groups=[credentials.ADMIN_GROUP],
-            now=clock.wall(),
+            self.require(), self.paths, user=user, groups=groups, now=clock.wall()
         )
 
     def up(
@@ -166,6 +157,8 @@ class Platform:
         return {pid for pid in held if pid is not None}
 
     def _prepare(self, options: Options, report: progress.Progress) -> None:
+        from tenantry.local import binaries, credentials, plane
+
         before = plan.load(self.paths)
         wanted = [plan.ETCD, plan.API_SERVER, plan.KUBECTL, *options.components]
         if plan.KWOK in options.components:
@@ -247,10 +240,10 @@ class Platform:
             )
 
     def _start_supervisor(self, *, tied: bool) -> subprocess.Popen[bytes] | None:
-        how = f"{daemon.DIE_WITH}{os.getpid()}" if tied else daemon.DETACH
+        how = f"{state.DIE_WITH}{os.getpid()}" if tied else state.DETACH
         with self.paths.log("supervisor").open("ab") as log:
             child = subprocess.Popen(
-                [sys.executable, "-m", daemon.__name__, str(self.paths.root), how],
+                [sys.executable, "-m", state.DAEMON, str(self.paths.root), how],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -260,7 +253,7 @@ class Platform:
         if tied:
             return child
         code = child.wait()
-        if code not in {0, daemon.ALREADY}:
+        if code not in {0, state.ALREADY}:
             raise errors.StartFailedError(
                 self.name,
                 "its supervisor could not be started",

@@ -24,6 +24,12 @@ from tenantry.local import errors
 #: A fresh platform takes about 150 MiB, most of it etcd's preallocated log.
 MINIMUM_FREE = 512 * 1024 * 1024
 DEFAULT_NAME = "default"
+#: How `platform` starts the supervisor, without importing what that needs.
+DAEMON = "tenantry.local.daemon"
+DETACH = "--detach"
+DIE_WITH = "--die-with="
+#: The supervisor's exit code when another one has the platform.
+ALREADY = 75
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,19 @@ class Chores(Protocol):
 
 
 class Supervisor:
-    """Runs one platform until told to stop."""
+    """Runs one platform until told to stop.
 
-    def __init__(self, described: plan.Plan, paths: state.Layout, chores: Chores) -> None:
+    :param chores: called once the first process is on its way: what it imports takes about as
+        long as etcd's start
+    """
+
+    def __init__(
+        self, described: plan.Plan, paths: state.Layout, chores: Callable[[], Chores]
+    ) -> None:
         self.plan = described
         self.paths = paths
-        self.chores = chores
+        self._chores = chores
+        self.chores: Chores | None = None
         self.processes = {p.name: p for p in plane.processes(described, paths)}
         units = [*(p.unit for p in self.processes.values()), *plane.tasks(described)]
         self.machine = supervision.Supervision(units)
@@ -62,11 +69,14 @@ class Supervisor:
                 overall = self.machine.overall
                 if overall in {supervision.Overall.STOPPED, supervision.Overall.FAILED}:
                     return overall
+                if self.chores is None:
+                    self.chores = self._chores()
                 event = await self._next()
         finally:
             housekeeping.cancel()
             await asyncio.gather(housekeeping, return_exceptions=True)
-            await self.chores.close()
+            if self.chores:
+                await self.chores.close()
 
     async def _next(self) -> supervision.Event | None:
         deadline = self.machine.next_deadline()
@@ -123,7 +133,8 @@ class Supervisor:
     async def _run(self, name: str) -> None:
         reason = ""
         try:
-            await self.chores.task(name)()
+            if self.chores:
+                await self.chores.task(name)()
         except asyncio.CancelledError:
             reason = "cancelled"
         except Exception as err:
@@ -139,7 +150,8 @@ class Supervisor:
             for name in self.processes:
                 children.cut(self.paths.log(name))
             try:
-                await self.chores.renew()
+                if self.chores:
+                    await self.chores.renew()
             except (errors.TenantryError, OSError) as err:
                 # The tokens are renewed long before they expire; there are more chances.
                 log.warning("tokens_not_renewed error=%r", str(err))
