@@ -15,6 +15,7 @@ import yaml
 from tenantry.local import testing
 
 ROOT = Path(__file__).parents[2]
+CRDS = str(ROOT / "deploy" / "crds")
 sys.path.insert(0, str(ROOT))
 
 
@@ -71,7 +72,20 @@ class Kubectl:
         assert done.stderr == ""
         return done.stdout
 
+    def install(self) -> None:
+        """Install the definitions, also over those of somebody else, Capsule's chart for one."""
+        force = ("--server-side", "--force-conflicts", "--field-manager=tenantry")
+        self.ok("apply", *force, "-f", CRDS)
+
 
 @pytest.fixture(scope="session")
 def kubectl(plane: testing.Plane) -> Kubectl:
     return Kubectl(plane)
+
+
+@pytest.fixture(scope="session")
+def installed(kubectl: Kubectl) -> Kubectl:
+    """Give a kubectl for a cluster that has the definitions."""
+    kubectl.install()
+    kubectl.ok("wait", "--for=condition=Established", "--timeout=30s", "-f", CRDS)
+    return kubectl

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+from typing import Annotated, Any
 
 import pytest
 from tools.crdgen import definition
@@ -28,9 +29,9 @@ class Broken(common.Wire, kw_only=True):
     spec: Annotated[str, schema.facts(default=1)] = ""
 
 
-def version(struct: type[common.Wire], **more: object) -> definition.Version:
-    given = {"name": "v2", "struct": struct, "columns": (COLUMN,), **more}
-    return definition.Version(**given)  # type: ignore[arg-type]
+def version(struct: type[common.Wire], **more: Any) -> definition.Version:
+    plain = definition.Version(name="v2", struct=struct, columns=(COLUMN,))
+    return dataclasses.replace(plain, **more)
 
 
 def test_names_and_scope() -> None:
