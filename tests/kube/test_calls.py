@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 import pathlib
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,60 +11,14 @@ import pytest
 from tests.kube import conftest
 
 from tenantry.api import resources
-from tenantry.kube import calls, client, errors, retry, transport, watch
+from tenantry.kube import calls, client, errors, retry, transport
 from tenantry.kube import config as configs
 
 Start = Callable[..., Awaitable[conftest.Scripted]]
-QUICK = retry.Policy(base=0.001, cap=0.002)
 OBJECT = {"metadata": {"name": "one", "namespace": "shop"}}
 
 
-def reply(code: int, body: bytes | dict[str, Any] = b"{}", **headers: str) -> conftest.Script:
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-
-    async def script(
-        _head: str, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        lines = [f"HTTP/1.1 {code} X", f"Content-Length: {len(content)}"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
-
-    return script
-
-
-def status(code: int, reason: str, **extra: Any) -> dict[str, Any]:
-    return {"kind": "Status", "code": code, "reason": reason, "message": "m", **extra}
-
-
-def cut(begin: bytes = b"") -> conftest.Script:
-    """Write the beginning of an answer and hang up."""
-
-    async def script(
-        _head: str, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        writer.write(begin)
-        await writer.drain()
-        raise ConnectionResetError
-
-    return script
-
-
-async def silence(_head: str, reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    """Say nothing until the client gives up."""
-    await reader.read()
-    raise ConnectionResetError
-
-
 HALF_BODY = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"
-STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def chunk(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-def connect(server: conftest.Scripted, **options: Any) -> client.Client:
-    return client.Client(configs.Config(server=server.server, token="abc"), policy=QUICK, **options)
 
 
 def create(connected: client.Client) -> Awaitable[dict[str, Any]]:
@@ -84,31 +36,31 @@ def apply(connected: client.Client) -> Awaitable[dict[str, Any]]:
 @pytest.mark.parametrize(
     "fault",
     [
-        cut(),
-        cut(HALF_BODY),
-        cut(b"HTTP/1.1 200"),
-        cut(b"nonsense\r\n\r\n"),
-        reply(502, b"<html>bad gateway"),
-        reply(503, b"no healthy upstream"),
-        reply(504, status(504, "Timeout")),
+        conftest.cut(),
+        conftest.cut(HALF_BODY),
+        conftest.cut(b"HTTP/1.1 200"),
+        conftest.cut(b"nonsense\r\n\r\n"),
+        conftest.reply(502, b"<html>bad gateway"),
+        conftest.reply(503, b"no healthy upstream"),
+        conftest.reply(504, conftest.status(504, "Timeout")),
     ],
     ids=["no answer", "half a body", "half a head", "no HTTP", "502", "503", "504"],
 )
 async def test_unclear_end_is_repeated_only_where_harmless(
     scripted: Start, fault: conftest.Script
 ) -> None:
-    server = await scripted(fault, reply(200))
-    async with connect(server) as connected:
+    server = await scripted(fault, conftest.reply(200))
+    async with conftest.connect(server) as connected:
         assert await get(connected) == {}
     assert len(server.heads) == 2
 
-    server = await scripted(fault, reply(200))
-    async with connect(server) as connected:
+    server = await scripted(fault, conftest.reply(200))
+    async with conftest.connect(server) as connected:
         assert await apply(connected) == {}
     assert len(server.heads) == 2
 
-    server = await scripted(fault, reply(201))
-    async with connect(server) as connected:
+    server = await scripted(fault, conftest.reply(201))
+    async with conftest.connect(server) as connected:
         with pytest.raises(errors.OutcomeUnknown) as unknown:
             await create(connected)
     assert len(server.heads) == 1
@@ -116,8 +68,8 @@ async def test_unclear_end_is_repeated_only_where_harmless(
     assert (unknown.value.answer is not None) == (fault.__qualname__.startswith("reply"))
 
     # What is only computed may be asked again.
-    server = await scripted(fault, reply(201))
-    async with connect(server) as connected:
+    server = await scripted(fault, conftest.reply(201))
+    async with conftest.connect(server) as connected:
         await connected.create(resources.CONFIG_MAPS, OBJECT, dry_run=True)
     assert len(server.heads) == 2
 
@@ -127,8 +79,8 @@ async def test_no_write_is_repeated_on_a_connection_that_was_open(
     scripted: Start, method: str
 ) -> None:
     """The HTTP library would repeat PUT and DELETE by itself."""
-    server = await scripted(reply(200), cut(), reply(200))
-    async with connect(server) as connected:
+    server = await scripted(conftest.reply(200), conftest.cut(), conftest.reply(200))
+    async with conftest.connect(server) as connected:
         await connected.request("GET", "/version")
         with pytest.raises(errors.OutcomeUnknown):
             await connected.request(method, "/x", body=b"{}")
@@ -138,27 +90,31 @@ async def test_no_write_is_repeated_on_a_connection_that_was_open(
 @pytest.mark.parametrize(
     "answer",
     [
-        reply(429, status(429, "TooManyRequests"), Retry_After="0"),
-        reply(503, status(503, "ServiceUnavailable"), Retry_After="0"),
-        reply(500, status(500, "ServerTimeout", details={"retryAfterSeconds": 0.001})),
-        reply(429, b"slow down"),
+        conftest.reply(429, conftest.status(429, "TooManyRequests"), Retry_After="0"),
+        conftest.reply(503, conftest.status(503, "ServiceUnavailable"), Retry_After="0"),
+        conftest.reply(
+            500, conftest.status(500, "ServerTimeout", details={"retryAfterSeconds": 0.001})
+        ),
+        conftest.reply(429, b"slow down"),
     ],
     ids=["429", "503", "500", "429 of a proxy"],
 )
 async def test_what_was_surely_not_done_is_tried_again(
     scripted: Start, answer: conftest.Script
 ) -> None:
-    server = await scripted(answer, answer, reply(201))
+    server = await scripted(answer, answer, conftest.reply(201))
     seen: list[calls.Attempt] = []
-    async with connect(server, observer=seen.append) as connected:
+    async with conftest.connect(server, observer=seen.append) as connected:
         await create(connected)
     assert len(seen) == 3
     assert seen[-1].code == 201
 
 
 async def test_retry_after_beyond_the_deadline_fails_at_once(scripted: Start) -> None:
-    server = await scripted(reply(429, status(429, "TooManyRequests"), Retry_After="60"))
-    async with connect(server) as connected, asyncio.timeout(5):
+    server = await scripted(
+        conftest.reply(429, conftest.status(429, "TooManyRequests"), Retry_After="60")
+    )
+    async with conftest.connect(server) as connected, asyncio.timeout(5):
         with pytest.raises(errors.TooManyRequests) as refused:
             await create(connected)
     assert refused.value.retry_after == 60.0
@@ -166,8 +122,8 @@ async def test_retry_after_beyond_the_deadline_fails_at_once(scripted: Start) ->
 
 
 async def test_refusal_after_an_unclear_try_does_not_say_rejected(scripted: Start) -> None:
-    server = await scripted(cut(), reply(403, status(403, "Forbidden")))
-    async with connect(server) as connected:
+    server = await scripted(conftest.cut(), conftest.reply(403, conftest.status(403, "Forbidden")))
+    async with conftest.connect(server) as connected:
         with pytest.raises(errors.OutcomeUnknown) as unknown:
             await apply(connected)
     assert isinstance(unknown.value.answer, errors.Forbidden)
@@ -175,7 +131,7 @@ async def test_refusal_after_an_unclear_try_does_not_say_rejected(scripted: Star
 
 async def test_nobody_listening_is_rejected() -> None:
     config = configs.Config(server="http://127.0.0.1:1")
-    async with client.Client(config, policy=QUICK) as connected:
+    async with client.Client(config, policy=conftest.QUICK) as connected:
         for call in (get, create, apply):
             with pytest.raises(errors.Unreachable) as refused:
                 await call(connected)
@@ -184,8 +140,8 @@ async def test_nobody_listening_is_rejected() -> None:
 
 
 async def test_deadline_tells_sent_from_waiting(scripted: Start) -> None:
-    server = await scripted(silence)
-    async with connect(server, connections=1) as connected:
+    server = await scripted(conftest.silence)
+    async with conftest.connect(server, connections=1) as connected:
         results = await asyncio.gather(
             connected.request("POST", "/first", body=b"{}", timeout=0.4),
             connected.request("POST", "/second", body=b"{}", timeout=0.2),
@@ -198,7 +154,7 @@ async def test_deadline_tells_sent_from_waiting(scripted: Start) -> None:
 
 
 async def test_deadline_spans_all_tries(scripted: Start) -> None:
-    server = await scripted(reply(429, b"", Retry_After="0"))
+    server = await scripted(conftest.reply(429, b"", Retry_After="0"))
     async with client.Client(
         configs.Config(server=server.server),
         policy=retry.Policy(asked_attempts=10_000, base=0.01, cap=0.01),
@@ -212,8 +168,8 @@ async def test_deadline_spans_all_tries(scripted: Start) -> None:
 
 
 async def test_cancelled_call_leaves_the_client_usable(scripted: Start) -> None:
-    server = await scripted(silence, reply(200))
-    async with connect(server, connections=1) as connected:
+    server = await scripted(conftest.silence, conftest.reply(200))
+    async with conftest.connect(server, connections=1) as connected:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await get(connected)
@@ -223,10 +179,10 @@ async def test_cancelled_call_leaves_the_client_usable(scripted: Start) -> None:
 async def test_refused_token_is_read_again_once(scripted: Start, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "token"
     path.write_text("one")
-    unauthorized = reply(401, status(401, "Unauthorized"))
-    server = await scripted(unauthorized, reply(200), unauthorized)
+    unauthorized = conftest.reply(401, conftest.status(401, "Unauthorized"))
+    server = await scripted(unauthorized, conftest.reply(200), unauthorized)
     config = configs.Config(server=server.server, token_file=str(path))
-    async with client.Client(config, policy=QUICK) as connected:
+    async with client.Client(config, policy=conftest.QUICK) as connected:
         await create(connected)
         assert len(server.heads) == 2
         with pytest.raises(errors.Unauthorized):
@@ -235,16 +191,16 @@ async def test_refused_token_is_read_again_once(scripted: Start, tmp_path: pathl
 
 
 async def test_redirects_are_not_followed_with_our_token(scripted: Start) -> None:
-    server = await scripted(reply(302, b"", Location="http://127.0.0.1:1/"))
-    async with connect(server) as connected:
+    server = await scripted(conftest.reply(302, b"", Location="http://127.0.0.1:1/"))
+    async with conftest.connect(server) as connected:
         with pytest.raises(errors.ApiError) as refused:
             await get(connected)
     assert refused.value.code == 302
 
 
 async def test_headers_on_the_wire(scripted: Start) -> None:
-    server = await scripted(reply(200))
-    async with connect(server, user_agent="tests/1") as connected:
+    server = await scripted(conftest.reply(200))
+    async with conftest.connect(server, user_agent="tests/1") as connected:
         view = connected.as_user(
             "alice", ["dev", "ops"], uid="u-1", extra={"Example.com/Scope": ["a", "b"]}
         )
@@ -279,132 +235,9 @@ def test_identity_that_would_break_the_headers(name: str) -> None:
         calls.impersonation_headers(configs.Impersonate(user="a", groups=(name,)))
 
 
-async def test_gzip_is_understood(scripted: Start) -> None:
-    server = await scripted(reply(200, gzip.compress(b'{"a":1}'), Content_Encoding="gzip"))
-    async with connect(server) as connected:
-        assert await get(connected) == {"a": 1}
-
-
 async def test_http_proxy_is_used(scripted: Start) -> None:
-    proxy = await scripted(reply(200))
+    proxy = await scripted(conftest.reply(200))
     config = configs.Config(server="http://api.invalid/base", proxy_url=proxy.server)
-    async with client.Client(config, policy=QUICK) as connected:
+    async with client.Client(config, policy=conftest.QUICK) as connected:
         await connected.request("GET", "/version")
     assert proxy.heads[0].startswith("GET http://api.invalid/base/version HTTP/1.1")
-
-
-def page(*names: str, token: str = "") -> dict[str, Any]:
-    return {
-        "metadata": {"resourceVersion": "5", "continue": token},
-        "items": [{"metadata": {"name": name}} for name in names],
-    }
-
-
-async def test_list_that_expires_twice_is_read_in_one_piece(scripted: Start) -> None:
-    gone = reply(410, status(410, "Expired"))
-    server = await scripted(
-        reply(200, page("a", token="t")),
-        gone,
-        reply(200, page("a", token="t")),
-        gone,
-        reply(200, page("a", "b")),
-    )
-    async with connect(server) as connected:
-        whole = await connected.list(resources.PODS, resource_version="3")
-    assert len(whole.items) == 2
-    assert [head.split(" ")[1] for head in server.heads] == [
-        "/api/v1/pods?limit=500&resourceVersion=3&resourceVersionMatch=NotOlderThan",
-        "/api/v1/pods?limit=500&continue=t",
-        "/api/v1/pods?limit=500&resourceVersion=3&resourceVersionMatch=NotOlderThan",
-        "/api/v1/pods?limit=500&continue=t",
-        "/api/v1/pods?resourceVersion=3&resourceVersionMatch=NotOlderThan",
-    ]
-
-
-async def test_list_whose_version_is_gone_at_once_is_not_repeated(scripted: Start) -> None:
-    server = await scripted(reply(410, status(410, "Expired")))
-    async with connect(server) as connected:
-        with pytest.raises(errors.Gone):
-            await connected.list(resources.PODS, resource_version="3")
-    assert len(server.heads) == 1
-
-
-async def test_null_items_are_an_empty_list(scripted: Start) -> None:
-    server = await scripted(reply(200, {"metadata": {"resourceVersion": "1"}, "items": None}))
-    async with connect(server) as connected:
-        assert (await connected.list(resources.PODS)).items == []
-
-
-ADDED = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}}\n'
-
-
-@pytest.mark.parametrize(
-    "begin",
-    [
-        STREAM + chunk(ADDED),
-        STREAM + chunk(ADDED + b'{"type":"MOD'),
-        STREAM + chunk(ADDED + b'{"type":"MOD') + b"0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + ADDED + b'{"ty',
-    ],
-    ids=["cut between", "cut within", "ended within", "until close"],
-)
-async def test_cut_watch_gives_whole_lines_then_says_so(scripted: Start, begin: bytes) -> None:
-    server = await scripted(cut(begin))
-    seen: list[bytes] = []
-    async with connect(server) as connected, connected.watch(resources.PODS) as stream:
-        with pytest.raises(errors.Unreachable, match=r"watch /api/v1/pods"):
-            async for lines in stream.batches():
-                seen += lines
-    assert [watch.decode(line).type for line in seen] == ["ADDED"]
-
-
-async def test_watch_refused_on_entering(scripted: Start) -> None:
-    busy = reply(429, status(429, "TooManyRequests"), Retry_After="0")
-    server = await scripted(busy, reply(410, status(410, "Expired")))
-    async with connect(server) as connected:
-        with pytest.raises(errors.Gone):
-            async with connected.watch(resources.PODS, resource_version="1", timeout_seconds=30):
-                pytest.fail("entered")
-    assert len(server.heads) == 2
-    assert server.heads[0].startswith(
-        "GET /api/v1/pods?watch=true&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=30 "
-    )
-
-
-async def test_watch_that_never_begins(scripted: Start) -> None:
-    server = await scripted(silence)
-    async with connect(server, timeout=0.2) as connected:
-        with pytest.raises(errors.Unreachable, match=r"no answer within 0\.[12]"):
-            async with connected.watch(resources.PODS):
-                pytest.fail("entered")
-
-
-async def test_refusal_of_a_watch_whose_reason_is_cut(scripted: Start) -> None:
-    server = await scripted(cut(b"HTTP/1.1 403 X\r\nContent-Length: 100\r\n\r\n{"))
-    async with connect(server) as connected:
-        with pytest.raises(errors.Forbidden):
-            async with connected.watch(resources.PODS):
-                pytest.fail("entered")
-
-
-async def test_watch_must_be_entered(scripted: Start) -> None:
-    server = await scripted(reply(200))
-    async with connect(server) as connected:
-        with pytest.raises(RuntimeError, match="enter the watch"):
-            await anext(aiter(connected.watch(resources.PODS)))
-
-
-async def test_closing_the_client_ends_its_watches(scripted: Start) -> None:
-    async def begin(_head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(STREAM + chunk(ADDED))
-        await reader.read()
-        raise ConnectionResetError
-
-    server = await scripted(begin)
-    connected = connect(server)
-    async with connected.watch(resources.PODS) as stream:
-        lines = aiter(stream)
-        await anext(lines)
-        await connected.close()
-        with pytest.raises(errors.Unreachable):
-            await anext(lines)

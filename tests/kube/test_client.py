@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
-from tests.kube import conftest
 
 from tenantry.api import meta, resources
 from tenantry.core import errors as core_errors
 from tenantry.kube import calls, client, errors, reads, watch
 from tenantry.kube import config as configs
+from tenantry.local import testing
+
+#: Selects what tests made; the control plane puts a config map into every namespace.
+OURS = "made-by=tests"
 
 
 def config_map(namespace: str, name: str, **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": namespace}, "data": data}
+    labels = {"made-by": "tests"}
+    return {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "data": data}
 
 
 async def test_created_is_read_back_typed_and_untyped(admin: client.Client, namespace: str) -> None:
@@ -86,21 +89,31 @@ async def test_list_follows_pages(admin: client.Client, namespace: str) -> None:
     for name in names:
         await admin.create(resources.CONFIG_MAPS, config_map(namespace, name))
     pages = [
-        len(page.items) async for page in admin.pages(resources.CONFIG_MAPS, namespace, limit=3)
+        len(page.items)
+        async for page in admin.pages(
+            resources.CONFIG_MAPS, namespace, label_selector=OURS, limit=3
+        )
     ]
     assert pages == [3, 3, 1]
 
-    whole = await admin.list(resources.CONFIG_MAPS, namespace, limit=3)
+    whole = await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS, limit=3)
     decoded = [msgspec.json.decode(item, type=meta.PartialObject) for item in whole.items]
     assert [one.metadata.name for one in decoded] == names
     assert whole.resource_version
 
     some = await admin.list(
-        resources.CONFIG_MAPS, namespace, field_selector="metadata.name=item-03"
+        resources.CONFIG_MAPS,
+        namespace,
+        label_selector=OURS,
+        field_selector="metadata.name=item-03",
     )
     assert len(some.items) == 1
     cached = await admin.list(
-        resources.CONFIG_MAPS, namespace, resource_version=whole.resource_version, limit=2
+        resources.CONFIG_MAPS,
+        namespace,
+        label_selector=OURS,
+        resource_version=whole.resource_version,
+        limit=2,
     )
     assert len(cached.items) == 7
 
@@ -232,7 +245,7 @@ async def test_names_with_colons_are_addressed(admin: client.Client, namespace: 
 
 
 async def test_watch_tells_what_happened(admin: client.Client, namespace: str) -> None:
-    start = await admin.list(resources.CONFIG_MAPS, namespace)
+    start = await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS)
     created = await admin.create(
         resources.CONFIG_MAPS, config_map(namespace, "one", text="ä\n\u2028")
     )
@@ -244,7 +257,10 @@ async def test_watch_tells_what_happened(admin: client.Client, namespace: str) -
     async with (
         asyncio.timeout(20),
         admin.watch(
-            resources.CONFIG_MAPS, namespace, resource_version=start.resource_version
+            resources.CONFIG_MAPS,
+            namespace,
+            label_selector=OURS,
+            resource_version=start.resource_version,
         ) as stream,
         contextlib.aclosing(aiter(stream)) as lines,
     ):
@@ -262,7 +278,9 @@ async def test_watch_list_ends_its_initial_events(admin: client.Client, namespac
     types = []
     async with (
         asyncio.timeout(20),
-        admin.watch(resources.CONFIG_MAPS, namespace, send_initial_events=True) as stream,
+        admin.watch(
+            resources.CONFIG_MAPS, namespace, label_selector=OURS, send_initial_events=True
+        ) as stream,
         contextlib.aclosing(aiter(stream)) as lines,
     ):
         async for line in lines:
@@ -274,12 +292,13 @@ async def test_watch_list_ends_its_initial_events(admin: client.Client, namespac
 
 
 async def test_watch_ends_when_the_server_says(admin: client.Client, namespace: str) -> None:
-    start = await admin.list(resources.CONFIG_MAPS, namespace)
+    start = await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS)
     async with (
         asyncio.timeout(20),
         admin.watch(
             resources.CONFIG_MAPS,
             namespace,
+            label_selector=OURS,
             resource_version=start.resource_version,
             timeout_seconds=1,
         ) as stream,
@@ -290,36 +309,17 @@ async def test_watch_ends_when_the_server_says(admin: client.Client, namespace: 
 
 
 async def test_silent_watch_is_cut_by_inactivity(admin: client.Client, namespace: str) -> None:
-    start = await admin.list(resources.CONFIG_MAPS, namespace)
+    start = await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS)
     async with admin.watch(
         resources.CONFIG_MAPS,
         namespace,
+        label_selector=OURS,
         resource_version=start.resource_version,
         inactivity=0.3,
     ) as stream:
         with pytest.raises(errors.Unreachable):
             async for _ in stream:
                 pass
-
-
-async def test_list_begins_anew_when_its_version_is_forgotten(
-    plane: conftest.Plane, namespace: str
-) -> None:
-    async with client.Client(plane.config()) as connected:
-        for number in range(5):
-            await connected.create(resources.CONFIG_MAPS, config_map(namespace, f"item-{number}"))
-        pages = connected.pages(resources.CONFIG_MAPS, namespace, limit=2)
-        first = await anext(pages)
-        # Something newer, so that the first page's version can be compacted away.
-        for number in range(5, 8):
-            await connected.create(resources.CONFIG_MAPS, config_map(namespace, f"item-{number}"))
-        await plane.compact()
-        with pytest.raises(errors.Gone) as gone:
-            await anext(pages)
-        assert len(first.items) == 2
-        assert gone.value.reason == "Expired"
-        assert gone.value.continue_token
-        assert len((await connected.list(resources.CONFIG_MAPS, namespace, limit=2)).items) == 8
 
 
 async def test_view_impersonates_over_the_same_pools(admin: client.Client, namespace: str) -> None:
@@ -330,44 +330,20 @@ async def test_view_impersonates_over_the_same_pools(admin: client.Client, names
     await admin.list(resources.SECRETS, namespace)
 
 
-async def test_client_certificate_identifies(plane: conftest.Plane, namespace: str) -> None:
+async def test_client_certificate_identifies(plane: testing.Plane, namespace: str) -> None:
     async with client.Client(plane.config("bob", ("dev",))) as bob:
         with pytest.raises(errors.Forbidden, match='User "bob" cannot list'):
             await bob.list(resources.SECRETS, namespace)
 
 
-async def test_unknown_authority_is_unreachable(plane: conftest.Plane) -> None:
-    other = plane.authority.create("other", 1_700_000_000.0)
-    config = configs.Config(server=plane.server, ca_data=other.cert)
-    async with client.Client(config) as connected:
-        with pytest.raises(errors.Unreachable, match="certificate"):
-            await connected.request("GET", "/version", timeout=2)
-
-
-async def test_server_name_is_checked(plane: conftest.Plane) -> None:
-    good = dataclasses.replace(plane.config(), tls_server_name="localhost")
-    async with client.Client(good) as connected:
-        await connected.request("GET", "/version")
-    bad = dataclasses.replace(plane.config(), tls_server_name="example.com")
-    async with client.Client(bad) as connected:
-        with pytest.raises(errors.Unreachable, match=r"example\.com"):
-            await connected.request("GET", "/version", timeout=2)
-
-
-async def test_insecure_checks_nothing(plane: conftest.Plane) -> None:
-    config = configs.Config(server=plane.server, insecure=True)
-    async with client.Client(config) as connected:
-        await connected.request("GET", "/version")
-
-
-async def test_bad_token_is_unauthorized(plane: conftest.Plane, namespace: str) -> None:
-    config = configs.Config(server=plane.server, ca_data=plane.authority.cert, token="nonsense")
+async def test_bad_token_is_unauthorized(plane: testing.Plane, namespace: str) -> None:
+    config = configs.Config(server=plane.server, ca_data=plane.config().ca_data, token="nonsense")
     async with client.Client(config) as connected:
         with pytest.raises(errors.Unauthorized):
             await connected.list(resources.SECRETS, namespace)
 
 
-async def test_every_try_is_observed(plane: conftest.Plane, namespace: str) -> None:
+async def test_every_try_is_observed(plane: testing.Plane, namespace: str) -> None:
     seen: list[calls.Attempt] = []
     async with client.Client(plane.config(), observer=seen.append) as connected:
         await connected.list(resources.SECRETS, namespace)
@@ -386,10 +362,17 @@ async def test_many_at_once_share_the_pool(admin: client.Client, namespace: str)
             for number in range(150)
         )
     )
-    assert len((await admin.list(resources.CONFIG_MAPS, namespace, limit=40)).items) == 150
+    assert (
+        len(
+            (
+                await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS, limit=40)
+            ).items
+        )
+        == 150
+    )
 
 
-async def test_closed_client_refuses(plane: conftest.Plane) -> None:
+async def test_closed_client_refuses(plane: testing.Plane) -> None:
     connected = client.Client(plane.config())
     await connected.close()
     with pytest.raises(RuntimeError, match="closed"):

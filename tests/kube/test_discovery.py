@@ -10,6 +10,7 @@ from tests.kube import conftest
 from tenantry.api import resources
 from tenantry.kube import client, discovery
 from tenantry.kube import config as configs
+from tenantry.local import testing
 
 GROUPS = {
     "kind": "APIGroupDiscoveryList",
@@ -134,7 +135,7 @@ async def test_real_server_knows_our_constants(admin: client.Client) -> None:
 
 
 async def test_old_discovery_finds_the_same(
-    plane: conftest.Plane,
+    plane: testing.Plane,
     admin: client.Client,
     scripted: Callable[..., Awaitable[conftest.Scripted]],
 ) -> None:

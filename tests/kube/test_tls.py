@@ -8,10 +8,10 @@ import time
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from tests.kube import conftest
 
 from tenantry.kube import client, credentials, errors, tls
 from tenantry.kube import config as configs
+from tenantry.local import testing
 from tenantry.pki import authority
 
 SERVER = configs.Config(server="https://x")
@@ -82,13 +82,37 @@ def test_unusable_material_is_a_configuration_error(
         tls.context(SERVER, credential)
 
 
+async def test_unknown_authority_is_unreachable(plane: testing.Plane) -> None:
+    other = authority.Authority.create("other", 1_700_000_000.0)
+    config = configs.Config(server=plane.server, ca_data=other.cert)
+    async with client.Client(config) as connected:
+        with pytest.raises(errors.Unreachable, match="certificate"):
+            await connected.request("GET", "/version", timeout=2)
+
+
+async def test_server_name_is_checked(plane: testing.Plane) -> None:
+    good = dataclasses.replace(plane.config(), tls_server_name="localhost")
+    async with client.Client(good) as connected:
+        await connected.request("GET", "/version")
+    bad = dataclasses.replace(plane.config(), tls_server_name="example.com")
+    async with client.Client(bad) as connected:
+        with pytest.raises(errors.Unreachable, match=r"example\.com"):
+            await connected.request("GET", "/version", timeout=2)
+
+
+async def test_insecure_checks_nothing(plane: testing.Plane) -> None:
+    config = configs.Config(server=plane.server, insecure=True)
+    async with client.Client(config) as connected:
+        await connected.request("GET", "/version")
+
+
 async def test_replaced_files_are_used_from_the_next_refusal_on(
-    plane: conftest.Plane, tmp_path: pathlib.Path
+    plane: testing.Plane, tmp_path: pathlib.Path
 ) -> None:
     """A certificate nobody knows, then a good one in the same files."""
     stranger = authority.Authority.create("stranger", time.time())
     bad = stranger.issue_client("admin", ("system:masters",), time.time())
-    for name, content in (("ca", plane.authority.cert), ("crt", bad.cert), ("key", bad.key)):
+    for name, content in (("ca", plane.config().ca_data), ("crt", bad.cert), ("key", bad.key)):
         (tmp_path / name).write_bytes(content)
     config = configs.Config(
         server=plane.server,
@@ -105,7 +129,7 @@ async def test_replaced_files_are_used_from_the_next_refusal_on(
         await connected.request("GET", "/api/v1/namespaces")
 
 
-async def test_one_context_per_credential(plane: conftest.Plane) -> None:
+async def test_one_context_per_credential(plane: testing.Plane) -> None:
     async with client.Client(plane.config()) as connected:
         pools = connected._caller.pools
         await connected.request("GET", "/version")
