@@ -11,6 +11,13 @@ from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
     """Add the controller role to a process."""
     source = part.cluster
+
+    def configured() -> str:
+        name = options.configuration_name
+        found = known.configurations.get(name)
+        return "" if found is not None else f"CapsuleConfiguration {name} does not exist yet"
+
+    part.add_check("configuration", configured)
     tenant = tenants.TenantController(source, known)
     counts = reservations.NamespaceReservations(source.client, options.namespace)
     for built in (

@@ -98,6 +98,7 @@ class Registration:
             "webhooks", self.reconcile, timing=source.timing, registry=source.metrics
         )
         self._caches = {}
+        self._done = False
         for resource in (
             resources.MUTATING_WEBHOOKS,
             resources.VALIDATING_WEBHOOKS,
@@ -122,6 +123,11 @@ class Registration:
             raw = self._caches[resource].get(wanted["metadata"]["name"])
             observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None
             await self._applier.apply(resource, wanted, observed)
+        self._done = True
+
+    def check(self) -> str:
+        """Say what is missing as long as the API server was not told to ask us."""
+        return "" if self._done else "webhook configurations are not written yet"
 
 
 def _ours(name: str) -> bool:
@@ -164,6 +170,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
                 # The certificate in use is good for weeks; the next look may succeed.
                 continue
 
+    part.add_check("registration", registration.check)
     part.add_setup("certificate", first)
     part.add_webhook(server)
     part.add_controller(registration.controller, leader=False)

@@ -115,6 +115,11 @@ class Manager:
         """Add something that goes on until it is cancelled; ending by itself is a crash."""
         self._works.append((name, work, leader))
 
+    def add_check(self, name: str, check: health.Check) -> None:
+        """Add a condition without which this process is not ready."""
+        if self._health is not None:
+            self._health.ready.add(name, check)
+
     async def run(self, stop: asyncio.Event | None = None) -> int:
         """Run until SIGTERM, SIGINT, `stop` or a crash; return the exit code."""
         stop = stop or asyncio.Event()

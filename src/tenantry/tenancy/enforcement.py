@@ -37,33 +37,11 @@ ENFORCED = (
     "rules[].permissions.bindings",
 )
 
-#: Values that a field has anyway: setting them asks for nothing.
-NEUTRAL: Mapping[str, object] = {
-    "ingressOptions.hostnameCollisionScope": "Disabled",
-    "namespaceOptions.managedMetadataOnly": False,
-    "serviceOptions.allowedServices.externalName": True,
-    "serviceOptions.allowedServices.loadBalancer": True,
-    "serviceOptions.allowedServices.nodePort": True,
-}
-
 
 def unenforced(spec: Mapping[str, Any]) -> list[str]:
     """Return the paths that a Tenant's specification sets without effect, sorted."""
-    return sorted(
-        path
-        for path in fields.set_paths(dict(spec))
-        if not _covered(path, ENFORCED) and not _neutral(spec, path)
-    )
+    return sorted(path for path in fields.set_paths(dict(spec)) if not _covered(path, ENFORCED))
 
 
 def _covered(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in roots)
-
-
-def _neutral(spec: Mapping[str, Any], path: str) -> bool:
-    if path not in NEUTRAL:
-        return False
-    value: Any = spec
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return bool(value == NEUTRAL[path])
