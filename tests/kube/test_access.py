@@ -30,6 +30,7 @@ async def reader(admin: client.Client, namespace: str) -> str:
     return group
 
 
+@pytest.mark.plane
 async def test_own_and_others_access(admin: client.Client, namespace: str, reader: str) -> None:
     read = access.Question(verb="get", resource=resources.PODS, namespace=namespace)
     write = access.Question(
@@ -46,12 +47,14 @@ async def test_own_and_others_access(admin: client.Client, namespace: str, reade
     assert not (await access.can(admin, read, user="alice", extra={"a": ["b"]}, uid="u")).allowed
 
 
+@pytest.mark.plane
 async def test_paths_are_asked_about_too(admin: client.Client) -> None:
     metrics = access.Question(verb="get", path="/metrics")
     assert (await access.can_i(admin, metrics)).allowed
     assert not (await access.can(admin, metrics, user="alice")).allowed
 
 
+@pytest.mark.plane
 async def test_who_am_i(admin: client.Client) -> None:
     assert (await access.who_am_i(admin)).username == "admin"
     alice = await access.who_am_i(admin.as_user("alice", ["dev"], extra={"scope": ["a"]}))
@@ -60,6 +63,7 @@ async def test_who_am_i(admin: client.Client) -> None:
     assert alice.extra["scope"] == ["a"]
 
 
+@pytest.mark.plane
 async def test_foreign_token_is_nobody(admin: client.Client) -> None:
     answer = await access.review_token(admin, "nonsense")
     assert answer.user is None

@@ -8,6 +8,8 @@ from tenantry.api import resources
 from tenantry.core import clock
 from tenantry.kube import access, actions, client, errors
 
+pytestmark = pytest.mark.plane
+
 
 def pod(namespace: str, name: str, **labels: str) -> dict[str, Any]:
     return {

@@ -15,6 +15,7 @@ from tenantry.kube import calls, client, errors, reads, watch
 from tenantry.kube import config as configs
 from tenantry.local import testing
 
+pytestmark = pytest.mark.plane
 #: Selects what tests made; the control plane puts a config map into every namespace.
 OURS = "made-by=tests"
 

@@ -120,6 +120,7 @@ def test_version_compares_by_number(minor: str, expected: bool) -> None:
     assert discovery.Version(major="1", minor=minor).at_least(1, 34) is expected
 
 
+@pytest.mark.plane
 async def test_real_server_knows_our_constants(admin: client.Client) -> None:
     found = await discovery.discover(admin)
     assert found.failed == ()
@@ -134,6 +135,7 @@ async def test_real_server_knows_our_constants(admin: client.Client) -> None:
     assert (await discovery.version(admin)).at_least(1, 33)
 
 
+@pytest.mark.plane
 async def test_old_discovery_finds_the_same(
     plane: testing.Plane,
     admin: client.Client,

@@ -82,6 +82,7 @@ def test_unusable_material_is_a_configuration_error(
         tls.context(SERVER, credential)
 
 
+@pytest.mark.plane
 async def test_unknown_authority_is_unreachable(plane: testing.Plane) -> None:
     other = authority.Authority.create("other", 1_700_000_000.0)
     config = configs.Config(server=plane.server, ca_data=other.cert)
@@ -90,6 +91,7 @@ async def test_unknown_authority_is_unreachable(plane: testing.Plane) -> None:
             await connected.request("GET", "/version", timeout=2)
 
 
+@pytest.mark.plane
 async def test_server_name_is_checked(plane: testing.Plane) -> None:
     good = dataclasses.replace(plane.config(), tls_server_name="localhost")
     async with client.Client(good) as connected:
@@ -100,12 +102,14 @@ async def test_server_name_is_checked(plane: testing.Plane) -> None:
             await connected.request("GET", "/version", timeout=2)
 
 
+@pytest.mark.plane
 async def test_insecure_checks_nothing(plane: testing.Plane) -> None:
     config = configs.Config(server=plane.server, insecure=True)
     async with client.Client(config) as connected:
         await connected.request("GET", "/version")
 
 
+@pytest.mark.plane
 async def test_replaced_files_are_used_from_the_next_refusal_on(
     plane: testing.Plane, tmp_path: pathlib.Path
 ) -> None:
@@ -129,6 +133,7 @@ async def test_replaced_files_are_used_from_the_next_refusal_on(
         await connected.request("GET", "/api/v1/namespaces")
 
 
+@pytest.mark.plane
 async def test_one_context_per_credential(plane: testing.Plane) -> None:
     async with client.Client(plane.config()) as connected:
         pools = connected._caller.pools
