@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from tenantry.local import testing
+
+# looptime asks for the current loop around every test; before the first async one that would make
+# a loop that nobody closes.
+asyncio.set_event_loop(None)
 
 
 @pytest.fixture(scope="session")
