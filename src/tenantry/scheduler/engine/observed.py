@@ -6,12 +6,14 @@ is kept, and counted as soon as the other part arrives.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar, cast
 
 from tenantry.scheduler.engine import fold_jobs, gangs, resources, specs, status, tables
 
 JobState = fold_jobs.JobState
 Ledger = fold_jobs.Ledger
+Kept = TypeVar("Kept")
 
 
 class Observed(fold_jobs.JobFold):
@@ -25,6 +27,7 @@ class Observed(fold_jobs.JobFold):
         self.config_maps: set[specs.Key] | None = None
         self.volumes: dict[specs.Key, frozenset[str] | None] | None = None
         #: What plugins derive from nodes and keep between cycles, by their own keys.
+        self._kept: dict[str, object] = {}
         self.cache: dict[object, tuple[int, resources.Bools]] = {}
 
     def put_queue(self, queue: specs.Queue) -> None:
@@ -53,6 +56,13 @@ class Observed(fold_jobs.JobFold):
         """Say which volume claims exist and on which nodes (None: any) they can be used."""
         self.version += 1
         self.volumes = dict(nodes_of)
+
+    def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """Return what a plugin keeps between cycles; made when it is first asked for."""
+        found = self._kept.get(name)
+        if found is None:
+            found = self._kept[name] = make()
+        return cast("Kept", found)
 
     def settle(self) -> None:
         """Bring derived sets up to date; called when a session opens."""

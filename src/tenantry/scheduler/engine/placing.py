@@ -6,7 +6,7 @@ one set of nodes after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +67,7 @@ def place_job(
     mark = journal.checkpoint()
     attempt = _Attempt(session, journal, job, plan_only=plan_only, failure=failure)
     allowed = ANYWHERE if nodes is None else plugin.NodeSet(nodes)
-    if len(job.leaves) == 1 and len(rows) == 1 and not session.points.node_sets:
+    if len(job.leaves) == 1 and job.tree.topology is job.leaves[0].topology is None:
         done = attempt.tasks(rows, allowed)
     else:
         done = attempt.member(job.tree, selection.by_leaf(session.state, rows), allowed)
@@ -102,9 +102,12 @@ class _Attempt:
         ]
         if not mine:
             return True
-        choices: list[plugin.NodeSet] = [allowed]
+        choices: Iterable[plugin.NodeSet] = [allowed]
         for ask in self.session.points.node_sets:
             answer = ask(self.job, member, mine, allowed)
+            if isinstance(answer, reasons.Reason):
+                self.failure.reason = answer
+                return False
             if answer is not None:
                 choices = answer
         for choice in choices:
@@ -191,6 +194,8 @@ class _Attempt:
             now = now and fits_now
         if shape.best_effort:
             now = True
+        if now and session.points.starts:
+            now = all(starts(row, node) for starts in session.points.starts)
         start = status.ALLOCATED if now and not self.plan_only else status.PIPELINED
         self.journal.place(row, start, node, groups)
         return True
@@ -198,11 +203,11 @@ class _Attempt:
     def _checked(self, row: int, column: ranking.Column, score: resources.Floats, node: int) -> int:
         score = score.copy()
         while score[node] != ranking.NEVER:
-            refused = next((why for check in column.checks if (why := check(row, node))), "")
-            if not refused:
+            refused = next((why for check in column.checks if (why := check(row, node))), None)
+            if refused is None:
                 return node
             if self.failure.reason is None:
-                self.failure.reason = reasons.Reason(reasons.UNSCHEDULABLE, refused)
+                self.failure.reason = refused
             score[node] = ranking.NEVER
             node = int(score.argmax())
         return -1
@@ -218,10 +223,6 @@ def choose_devices(
     state = session.state
     capacity = state.nodes.gpu_memory[node]
     memory = shape.memory_on(capacity)
-    if state.status[row] == status.RELEASING and state.node[row] == node:
-        own = _own_devices(session, row, node, memory)
-        if own:
-            return own, False
     scorers = session.points.device_scores
 
     def score(used: float) -> float:
@@ -241,22 +242,22 @@ def choose_devices(
     candidates.sort()
     task = state.tasks[row]
     assert task is not None
+    own = _own_devices(session, row, node)
     chosen = candidates[: shape.devices]
-    names = tuple(name or f"{task.uid}/{i}" for i, (_, _, name, _) in enumerate(chosen))
-    return names, all(at_once for *_, at_once in chosen)
+    names = []
+    for i, (_, _, name, _) in enumerate(chosen):
+        names.append(name or (own.pop(0) if own else f"{task.uid}/{i}"))
+    return tuple(names), all(at_once for *_, at_once in chosen)
 
 
-def _own_devices(session: sessions.Session, row: int, node: int, memory: int) -> tuple[str, ...]:
-    """Return the devices of an evicted task that comes back to its node, if they have room."""
+def _own_devices(session: sessions.Session, row: int, node: int) -> list[str]:
+    """Return the devices of an evicted task back on its node that are whole again without it."""
     state = session.state
-    capacity = state.nodes.gpu_memory[node]
+    if state.status[row] != status.RELEASING or state.node[row] != node:
+        return []
     records = state.groups.get(node, {})
-    old = state.task_groups.get(row, ())
-    whole = 0
-    for name in old:
-        group = records.get(name)
-        if group is None or devices.remaining(group, capacity) < memory:
-            return ()
-        # Devices that everybody leaves count as whole ones, which others may plan to use.
-        whole += devices.whole(group)[1] == 0
-    return old if whole * resources.MILLI <= state.free[resources.GPU, node] else ()
+    return [
+        name
+        for name in state.task_groups.get(row, ())
+        if name in records and devices.whole(records[name])[1] == 0
+    ]

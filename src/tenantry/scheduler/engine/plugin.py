@@ -7,7 +7,7 @@ A plugin looks at the session once, when it opens, and registers what it has to 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenantry.scheduler.engine import fold_jobs, gangs, queues, reasons, resources, shapes
@@ -64,7 +64,7 @@ class NodeScore(Protocol):
 
 
 #: Checked on the chosen node only, because it is costly or depends on the single task.
-NodeCheck = Callable[[int, int], str]
+NodeCheck = Callable[[int, int], reasons.Reason | None]
 
 
 #: Made once per search for a job and its tasks; then asked for each job that may have to leave.
@@ -77,6 +77,10 @@ class NodeSet:
 
     mask: resources.Bools | None
     bonus: resources.Floats | None = None
+
+
+#: What to try in turn; a reason when nothing could do; None when the plugin has no say.
+NodeSets = Iterable[NodeSet] | reasons.Reason | None
 
 
 @dataclasses.dataclass(slots=True)
@@ -101,15 +105,17 @@ class Points:
     node_checks: list[Callable[[shapes.Shape], NodeCheck | None]] = dataclasses.field(
         default_factory=list
     )
+    #: May the task start on this node at once, or only when others have left?
+    starts: list[Callable[[int, int], bool]] = dataclasses.field(default_factory=list)
     #: Facts that no eviction changes: a reason ends the attempt before nodes are looked at.
     pre_predicates: list[Callable[[int], str]] = dataclasses.field(default_factory=list)
     #: May these tasks of this job run at all?
     job_checks: list[Callable[[JobState, Sequence[int]], reasons.Reason | None]] = (
         dataclasses.field(default_factory=list)
     )
-    node_sets: list[
-        Callable[[JobState, gangs.Member, Sequence[int], NodeSet], list[NodeSet] | None]
-    ] = dataclasses.field(default_factory=list)
+    node_sets: list[Callable[[JobState, gangs.Member, Sequence[int], NodeSet], NodeSets]] = (
+        dataclasses.field(default_factory=list)
+    )
     #: Score of a shared device by its used part; -1 stands for a whole one.
     device_scores: list[Callable[[float], float]] = dataclasses.field(default_factory=list)
     #: After a task moved: (row, was on, is on), NOWHERE included.

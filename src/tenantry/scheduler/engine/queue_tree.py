@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from tenantry.scheduler.engine import errors, fold_jobs, queues, specs, validation
+from tenantry.scheduler.engine import resources as rules
 
 _FLAT_ROOT = "default"
 
@@ -65,8 +66,8 @@ def _queue(spec: specs.Queue, index: int, resources: tuple[str, ...]) -> queues.
         if bound is None:
             # Only what a queue mentions binds it; loaders fill in KAI's zeros where asked to.
             bound = specs.Bound(quota=queues.UNLIMITED if r > 2 else 0)
-        queue.quota[r] = bound.quota
-        queue.limit[r] = bound.limit
+        queue.quota[r] = _bound(bound.quota)
+        queue.limit[r] = _bound(bound.limit)
         queue.weight[r] = bound.weight
         queue.lend[r] = bound.lending_limit
         queue.borrow[r] = bound.borrowing_limit
@@ -75,6 +76,11 @@ def _queue(spec: specs.Queue, index: int, resources: tuple[str, ...]) -> queues.
             ceiling = bound.quota + bound.borrowing_limit
             queue.limit[r] = ceiling if bound.limit < 0 else min(bound.limit, ceiling)
     return queue
+
+
+def _bound(value: int) -> int:
+    """Keep sums harmless: what is absurdly large binds nobody; below -1 is taken for -1."""
+    return max(min(value, rules.ABSURD), queues.UNLIMITED)
 
 
 def _broken_line(name: str, accepted: Mapping[str, specs.Queue]) -> str:

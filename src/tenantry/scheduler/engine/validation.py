@@ -34,7 +34,7 @@ def queue(spec: specs.Queue) -> None:
                 raise errors.SetAside(
                     "InvalidQueue", f"{name}.{field} is {value}; accepted is a finite number"
                 )
-            if value < -1 or abs(value) > resources.ABSURD:
+            if value < -1 and not (name == "memory" and field in ("quota", "limit")):
                 raise errors.SetAside(
                     "InvalidQueue",
                     f"{name}.{field} is {value}; accepted is -1 (unlimited) or 0 and more",

@@ -158,14 +158,14 @@ def _node_check(session: session.Session, shape: shapes.Shape) -> plugin.NodeChe
     if shape.kind != shapes.MEMORY and not any(e.startswith("gpu:") for e in state.extras):
         return None
 
-    def check(row: int, node: int) -> str:
+    def check(row: int, node: int) -> reasons.Reason | None:
         job = session.job_of(row)
         queue = session.leaf(job) if job is not None else None
         if job is None or queue is None:
-            return ""
+            return None
         request = list(state.charge(shape, node))
         refusal = capacity.check(queue, request, preemptible=job.preemptible)
-        return "" if refusal is None else explain(session, refusal, request).message
+        return None if refusal is None else explain(session, refusal, request)
 
     return check
 
