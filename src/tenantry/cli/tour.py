@@ -1,0 +1,79 @@
+"""`tenantry tour`: play a seed's walkthrough on a real cluster."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tenantry.cli import options
+from tenantry.core import errors
+
+if TYPE_CHECKING:
+    from tenantry.cli.walkthroughs import play, steps
+
+SEEDS = {"000": "seed_000"}
+
+
+@click.command("tour")
+@click.argument("seed", type=click.Choice(sorted(SEEDS)), default="000")
+@click.option("--name", default="", help="Local platform to play on.  [default: default]")
+@options.kubeconfig
+def command(seed: str, name: str, kubeconfig: Path | None, context: str) -> None:
+    """Play SEED's walkthrough: each command, its real output, and whether it is right.
+
+    On a local platform everybody has a kubeconfig of their own; with --kubeconfig or --context
+    the people of the walkthrough are impersonated by the user in it. Ends with 1 when a step is
+    wrong. What it creates it removes when it is played again.
+    """
+    import importlib
+
+    from tenantry.cli.walkthroughs import play
+
+    module = importlib.import_module(f"tenantry.cli.walkthroughs.{SEEDS[seed]}")
+    walkthrough: steps.Walkthrough = module.WALKTHROUGH
+    with tempfile.TemporaryDirectory(prefix="tenantry-tour-") as folder:
+        if kubeconfig is not None or context:
+            people = _impersonated(walkthrough, kubeconfig, context)
+        else:
+            people = _local(walkthrough, name or "default", Path(folder))
+        wrong = play.Stage(people, click.echo).play(walkthrough)
+    sys.exit(1 if wrong else 0)
+
+
+def _local(walkthrough: steps.Walkthrough, name: str, folder: Path) -> dict[str, play.Player]:
+    from tenantry.cli.walkthroughs import play
+    from tenantry.local import platform as platforms
+    from tenantry.local import state
+
+    platform = platforms.Platform(name)
+    kubectl = platform.require().binaries["kubectl"]
+    people = {"admin": play.with_kubeconfig(kubectl, platform.paths.admin_kubeconfig)}
+    for user, groups in walkthrough.users.items():
+        path = folder / f"{user}.yaml"
+        state.write(path, platform.kubeconfig(user, groups))
+        people[user] = play.with_kubeconfig(kubectl, path)
+    return people
+
+
+def _impersonated(
+    walkthrough: steps.Walkthrough, kubeconfig: Path | None, context: str
+) -> dict[str, play.Player]:
+    from tenantry.cli.walkthroughs import play
+
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise errors.TenantryError("kubectl is not on PATH")
+    base: list[str] = []
+    if kubeconfig is not None:
+        base += ["--kubeconfig", str(kubeconfig)]
+    if context:
+        base += ["--context", context]
+    people = {"admin": play.Player(kubectl, tuple(base))}
+    for user, groups in walkthrough.users.items():
+        people[user] = play.impersonating(kubectl, base, user, groups)
+    return people
