@@ -44,15 +44,13 @@ def differs(desired: Object, observed: Object, manager: str, *, subresource: str
     when the manager owns a field that is no longer wanted. Values are compared as they are
     written: "1000m" is not "1". What the server normalises should be written in its normal form.
     """
-    fields = owned(observed, manager, subresource=subresource)
-    if fields is None:
-        return True
     wanted = {key: value for key, value in desired.items() if key not in _IDENTITY}
     metadata = wanted.pop("metadata", None) or {}
     rest = {key: value for key, value in metadata.items() if key not in _IDENTITY_METADATA}
     if rest:
         wanted["metadata"] = rest
-    return _dict_differs(wanted, observed, fields)
+    # Who owns nothing has no entry.
+    return _dict_differs(wanted, observed, owned(observed, manager, subresource=subresource) or {})
 
 
 def _differs(desired: Any, observed: Any, fields: Fields) -> bool:

@@ -100,7 +100,7 @@ class Queue(Generic[K]):
 
     def get(self, now: float) -> K | None:
         """Hand out the next key; the caller owes a `done`."""
-        self._promote(now)
+        self.promote(now)
         for priority in self._order:
             lane = self._lanes[priority]
             if lane:
@@ -130,6 +130,13 @@ class Queue(Generic[K]):
             heapq.heappop(self._heap)
         return None
 
+    def promote(self, now: float) -> None:
+        """Let delayed keys wait for a worker once they are due; `get` does it, too."""
+        while (when := self.next_deadline()) is not None and when <= now:
+            _, _, key = heapq.heappop(self._heap)
+            _, priority = self._delayed.pop(key)
+            self._put(key, now, priority)
+
     def _put(self, key: K, now: float, priority: int) -> None:
         if key in self._working:
             self._dirty[key] = max(priority, self._dirty.get(key, priority))
@@ -146,12 +153,6 @@ class Queue(Generic[K]):
             self._order = sorted(self._lanes, reverse=True)
         lane[key] = since
         self._waiting[key] = priority
-
-    def _promote(self, now: float) -> None:
-        while (when := self.next_deadline()) is not None and when <= now:
-            _, _, key = heapq.heappop(self._heap)
-            _, priority = self._delayed.pop(key)
-            self._put(key, now, priority)
 
     def _rebuild(self) -> None:
         # Keys that are added and delayed over and over leave void entries behind.
@@ -281,13 +282,12 @@ class WorkQueue(Generic[K]):
                 return
             self._timer.cancel()
         self._timer_deadline = deadline
-        self._timer = asyncio.get_running_loop().call_at(deadline, self._due)
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._due, deadline)
 
-    def _due(self) -> None:
+    def _due(self, deadline: float) -> None:
         self._timer = None
-        # Waking one worker is enough: it promotes what is due and wakes the next.
-        while self._waiters:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+        # A loop may call a little early; by its own clock the key would not be due yet, and it
+        # would be called again at once.
+        self._queue.promote(max(deadline, self._now()))
+        # Waking one worker is enough: it wakes the next.
+        self._wake()
