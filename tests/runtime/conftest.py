@@ -116,14 +116,15 @@ class Proxy:
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.accepting:
-            writer.transport.abort()
-            return
-        above_reader, above_writer = await asyncio.open_connection(self.host, self.port)
-        mine = {writer, above_writer}
-        self._open |= mine
+        mine = {writer}
         try:
-            await asyncio.gather(self._copy(reader, above_writer), self._copy(above_reader, writer))
+            if self.accepting:
+                above_reader, above_writer = await asyncio.open_connection(self.host, self.port)
+                mine.add(above_writer)
+                self._open.add(above_writer)
+                await asyncio.gather(
+                    self._copy(reader, above_writer), self._copy(above_reader, writer)
+                )
         except OSError:
             pass
         finally:
@@ -149,6 +150,7 @@ async def proxy(plane: testing.Plane) -> AsyncIterator[Proxy]:
     tasks: set[asyncio.Task[None]] = set()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        made._open.add(writer)
         task = asyncio.get_running_loop().create_task(made.serve(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
@@ -168,3 +170,7 @@ async def proxy(plane: testing.Plane) -> AsyncIterator[Proxy]:
         with contextlib.suppress(Exception):
             await asyncio.gather(*tasks, return_exceptions=True)
         await listener.wait_closed()
+        made.cut()
+        # Transports let go of their sockets one turn of the loop after they are closed.
+        for _ in range(3):
+            await asyncio.sleep(0)

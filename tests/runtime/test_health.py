@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import aiohttp
+
+from tenantry.runtime import health, metrics
+
+
+async def fetch(server: health.Server, path: str) -> tuple[int, str]:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{server.port}{path}") as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+async def test_tells_what_is_wrong() -> None:
+    registry = metrics.Registry()
+    registry.counter("a_total", "A.").inc()
+    server = health.Server("127.0.0.1", 0, registry=registry)
+    wrong = "waiting for tenants"
+    server.ready.add("caches", lambda: wrong)
+    server.ready.add("webhook", lambda: "")
+
+    def broken() -> str:
+        raise LookupError("x")
+
+    assert server.port == 0
+    await server.start()
+    try:
+        assert await fetch(server, "/readyz") == (
+            500,
+            "[-]caches failed: waiting for tenants\n[+]webhook ok\nfailed\n",
+        )
+        wrong = ""
+        assert await fetch(server, "/readyz") == (200, "ok")
+        assert await fetch(server, "/readyz?verbose") == (200, "[+]caches ok\n[+]webhook ok\nok\n")
+        server.healthy.add("broken", broken)
+        code, text = await fetch(server, "/healthz")
+        assert code == 500
+        assert "check failed" in text
+        assert "a_total 1" in (await fetch(server, "/metrics"))[1]
+    finally:
+        await server.stop()
+        await server.stop()
