@@ -15,13 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenantry.local import artefacts, children, download, errors, plan, progress, state
+from tenantry.local import artefacts, children, download, errors, plan, progress
 
 #: The oldest Go that the modules accept, and the one that is fetched where there is none.
 OLDEST = (1, 26)
 FETCHED = "1.26.6"
-#: Bytes that a cold build leaves in Go's own caches.
-ROOM = 5 * 2**30
 _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 
 
@@ -170,14 +168,6 @@ class Builds:
     def _env(self) -> dict[str, str]:
         settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
         return {**self.environ, **settings}
-
-    def require_room(self) -> None:
-        """Refuse a cold build for which the disk of Go's cache is too small."""
-        where = (
-            self.environ.get("GOCACHE") or self.environ.get("XDG_CACHE_HOME") or str(Path.home())
-        )
-        there = next(p for p in (Path(where), *Path(where).parents) if p.exists())
-        state.require_room(there, ROOM)
 
 
 def _version(go: Path, env: Mapping[str, str]) -> str:

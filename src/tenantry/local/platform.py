@@ -149,7 +149,7 @@ class Platform:
 
     def require_directory(self) -> None:
         """Refuse a platform of which there is no trace (a broken one has one)."""
-        if not self.exists and not self.paths.setup_lock.exists():
+        if not self.paths.root.is_dir():
             raise errors.NoSuchPlatformError(self.name, state.platforms(self.home))
 
     def _holders(self) -> set[int]:

@@ -133,17 +133,21 @@ def platforms(home: Path) -> list[str]:
 
 def prepare(paths: Layout, *, minimum_free: int = MINIMUM_FREE) -> None:
     """Make the platform's directories; refuse where there is no room for its data."""
+    require_room(paths.root, minimum_free)
     for directory in paths.directories():
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as err:
             raise errors.StorageError.of(directory, err) from err
-    require_room(paths.root, minimum_free)
 
 
 def require_room(directory: Path, minimum: int) -> None:
-    """Refuse when less than `minimum` bytes are free; better now than in the middle of a write."""
-    free = shutil.disk_usage(directory).free
+    """Refuse when less than `minimum` bytes are free; better now than in the middle of a write.
+
+    :param directory: need not exist yet; its disk is then that of the nearest one above
+    """
+    there = next(path for path in (directory, *directory.parents) if path.exists())
+    free = shutil.disk_usage(there).free
     if free < minimum:
         raise errors.StorageError(
             directory,

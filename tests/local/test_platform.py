@@ -1,0 +1,356 @@
+"""Platforms as their users start, break and remove them; all real, each in its own directory."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tenantry.core import errors as core_errors
+from tenantry.local import cache, errors, nodes, plan, progress, state, status, supervision, testing
+from tenantry.local import platform as platforms
+
+#: The least that can be ready: etcd and one API server.
+SMALL = platforms.Options(components=(), durable=False, make_binaries=False)
+
+UP = """
+import sys
+from tenantry.core import errors
+from tenantry.local import platform, progress
+options = platform.Options(components=(), durable=False)
+try:
+    platform.Platform("one").up(options, progress.Progress())
+except errors.TenantryError as err:
+    sys.exit(str(err))
+"""
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "TENANTRY_STATE_DIR": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def platform(environ: dict[str, str]) -> Iterator[platforms.Platform]:
+    made = platforms.Platform("one", environ=environ)
+    yield made
+    if made.paths.root.exists():
+        made.destroy(progress.Silent())
+
+
+def start_up(environ: dict[str, str]) -> subprocess.Popen[str]:
+    """Run `up` in a process of its own, as a shell would."""
+    return subprocess.Popen(
+        [sys.executable, "-c", UP], env=environ, stderr=subprocess.PIPE, text=True
+    )
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def processes(platform: platforms.Platform) -> list[str]:
+    """Return the programs that run for a platform, by their command lines."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if str(platform.paths.root) in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.plane
+class TestLife:
+    def test_data_and_port_survive_and_destroy_removes_all(
+        self, platform: platforms.Platform
+    ) -> None:
+        out = io.StringIO()
+        assert platform.up(SMALL, progress.Progress(out)) is None
+        told = [line.split()[0] for line in out.getvalue().splitlines()]
+        assert told == ["binaries", "certificates", "etcd", "kube-apiserver", "manifests"]
+        server = platform.require().server
+        kubectl(platform, "create", "namespace", "kept")
+
+        # A second `up` joins the first, and what it cannot change it refuses.
+        pid = platform.status().pid
+        assert platform.up(SMALL, progress.Silent()) is None
+        assert platform.status().pid == pid
+        other = platforms.Options(api_servers=2, components=())
+        with pytest.raises(errors.LocalError, match=r"runs; --api-servers takes effect when"):
+            platform.up(other, progress.Silent())
+
+        # Killed as hard as can be: nothing is left over, and the next start begins with the data.
+        assert pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not processes(platform))
+        assert platform.status().phase == "stopped"
+        assert platform.status().reason == "its supervisor was killed"
+        platform.up(SMALL, progress.Silent())
+        assert platform.require().server == server
+        kubectl(platform, "get", "namespace", "kept")
+
+        # A port that only the platform knows may change; the one in kubeconfigs may not.
+        assert platform.down(progress.Silent())
+        assert not platform.down(progress.Silent())
+        assert not processes(platform)
+        before = platform.require()
+        with socket.create_server(("127.0.0.1", before.ports[plan.ETCD])):
+            platform.up(SMALL, progress.Silent())
+            assert platform.require().ports[plan.ETCD] != before.ports[plan.ETCD]
+        platform.down(progress.Silent())
+        port = before.api_ports[0]
+        with (
+            socket.create_server(("127.0.0.1", port)),
+            pytest.raises(errors.PortTakenError, match=rf"port {port}.*--api-port"),
+        ):
+            platform.up(SMALL, progress.Silent())
+        assert platform.status().phase == "stopped"
+
+        platform.destroy(progress.Silent())
+        assert not platform.paths.root.exists()
+        with pytest.raises(errors.NoSuchPlatformError):
+            platform.status()
+
+    def test_two_at_once_start_one(
+        self, platform: platforms.Platform, environ: dict[str, str]
+    ) -> None:
+        both = [start_up(environ) for _ in range(2)]
+        told = [up.communicate(timeout=90)[1] for up in both]
+        assert [up.returncode for up in both] == [0, 0], told
+        assert (
+            sum("another `tenantry local up`" in text or "runs already" in text for text in told)
+            == 1
+        )
+        assert sum("kube-apiserver" in line for line in processes(platform)) == 1
+
+
+def kubectl(platform: platforms.Platform, *args: str) -> str:
+    program = platforms.kubectl(platform.require())
+    command = [str(program), f"--kubeconfig={platform.paths.admin_kubeconfig}", *args]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.plane
+class TestDownDuringUp:
+    def test_while_units_start(self, platform: platforms.Platform, environ: dict[str, str]) -> None:
+        with start_up(environ) as up:
+            until(lambda: any("kube-apiserver" in line for line in processes(platform)))
+            assert platform.down(progress.Silent())
+            _, told = up.communicate(timeout=30)
+        assert up.returncode == 1
+        assert "stopped" in told
+        assert not processes(platform)
+        assert platform.status().phase == "stopped"
+        # And nothing of it is in the way of the next.
+        platform.up(SMALL, progress.Silent())
+
+    def test_while_binaries_are_prepared(
+        self, platform: platforms.Platform, environ: dict[str, str], tmp_path: Path
+    ) -> None:
+        environ["TENANTRY_CACHE_DIR"] = str(tmp_path / "cache")
+        environ.pop("TENANTRY_BIN_DIR", None)
+        kept = cache.Cache(tmp_path / "cache")
+        kept.prepare(0)
+        with state.locked(kept.lock), start_up(environ) as up:
+            assert up.stderr is not None
+            for line in up.stderr:
+                if f"waiting for process {os.getpid()}" in line:
+                    break
+            assert platform.down(progress.Silent())
+            _, told = up.communicate(timeout=30)
+        assert up.returncode == 1
+        assert "stopped by `tenantry local down`" in told
+        assert not processes(platform)
+
+
+@pytest.mark.plane
+def test_whoever_is_killed_comes_back(new_plane: Callable[..., testing.Plane]) -> None:
+    """SIGKILL for every unit at once, and work goes on."""
+    own = new_plane(components=plan.OPTIONAL, nodes=nodes.generated(2, 8), api_servers=2)
+    own.run("create", "deployment", "web", "--image=none", "--replicas=3")
+    own.run("wait", "--for=condition=Available", "--timeout=30s", "deployment/web")
+    before = {unit.name: unit.pid for unit in own.platform.status().units if unit.pid}
+    assert len(before) == 6
+    for name in before:
+        own.signal(name, signal.SIGKILL)
+
+    def back() -> bool:
+        found = own.platform.status()
+        now = {unit.name: unit.pid for unit in found.units if unit.pid}
+        return found.phase == "ready" and not before.items() & now.items()
+
+    until(back)
+    own.run("scale", "deployment/web", "--replicas=5")
+    own.run("wait", "--for=jsonpath={.status.readyReplicas}=5", "--timeout=60s", "deployment/web")
+
+
+ROLE = """
+import http.server, os, pathlib, sys, yaml
+kubeconfig = yaml.safe_load(pathlib.Path(os.environ["KUBECONFIG"]).read_text())
+token = pathlib.Path(kubeconfig["users"][0]["user"]["tokenFile"]).read_text()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if token.count(".") == 2 else 500)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+@pytest.mark.plane
+def test_a_role_runs_with_its_own_token_and_comes_back(
+    new_plane: Callable[..., testing.Plane],
+) -> None:
+    role = plan.Role(
+        name="role",
+        argv=(sys.executable, "-c", ROLE, "{health}"),
+        service_account="role",
+        ports=("health",),
+        ready="http://127.0.0.1:{health}/readyz",
+    )
+    own = new_plane(components=(), roles=[role])
+    own.run("-n", plan.SYSTEM_NAMESPACE, "get", "serviceaccount", "role")
+    before = own.pid("role")
+    own.signal("role", signal.SIGKILL)
+    until(lambda: own.pid("role") not in {None, before} and own.platform.status().phase == "ready")
+
+
+class TestWithoutStarting:
+    """What is refused before any process exists."""
+
+    def test_a_platform_that_never_was(self, environ: dict[str, str]) -> None:
+        ghost = platforms.Platform("ghost", environ=environ)
+        for use in (
+            ghost.status,
+            lambda: ghost.down(progress.Silent()),
+            lambda: ghost.kubeconfig("", ()),
+        ):
+            with pytest.raises(errors.NoSuchPlatformError, match="there is none yet"):
+                use()
+
+    def test_one_says_which_others_there_are(self, environ: dict[str, str], tmp_path: Path) -> None:
+        (tmp_path / "state" / "other").mkdir(parents=True)
+        (tmp_path / "state" / "other" / "plan.json").write_text("{}")
+        with pytest.raises(errors.NoSuchPlatformError, match="there are: other"):
+            platforms.Platform("ghost", environ=environ).status()
+
+    def test_a_corrupt_binary_is_named(self, platform: platforms.Platform, tmp_path: Path) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        (folder / "etcd").write_bytes(b"\x7fELF" + b"\0" * 100)
+        options = platforms.Options(bin_dir=str(folder), components=())
+        with pytest.raises(errors.LocalError, match=r"bin/etcd is not a program for a 64 bit"):
+            platform.up(options, progress.Silent())
+
+    @pytest.mark.parametrize("count", [-1, 10])
+    def test_too_many_api_servers(self, platform: platforms.Platform, count: int) -> None:
+        options = platforms.Options(api_servers=count, components=())
+        with pytest.raises(core_errors.InvalidValueError, match="1 to 9"):
+            platform._plan(options, None, {})
+
+    def test_a_broken_plan_can_still_be_destroyed(self, platform: platforms.Platform) -> None:
+        state.prepare(platform.paths, minimum_free=0)
+        platform.paths.plan.write_text("{")
+        for use in (platform.status, lambda: platform.up(SMALL, progress.Silent())):
+            with pytest.raises(errors.BrokenStateError, match="destroy"):
+                use()
+        platform.destroy(progress.Silent())
+        assert not platform.paths.root.exists()
+
+    def test_a_full_disk(
+        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage)
+        with pytest.raises(errors.StorageError, match="almost full: 3 MiB free, 512 MiB needed"):
+            platform.up(SMALL, progress.Silent())
+        assert not platform.paths.root.exists()
+
+    def test_ports_of_other_platforms_are_left_alone(
+        self, platform: platforms.Platform, environ: dict[str, str]
+    ) -> None:
+        other = state.layout("other", platform.home)
+        state.prepare(other, minimum_free=0)
+        plan.store(
+            plan.Plan(name="other", binaries={}, api_ports=(20001,), ports={"etcd": 20002}), other
+        )
+        broken = state.layout("broken", platform.home)
+        state.prepare(broken, minimum_free=0)
+        broken.plan.write_text("{")
+        assert platform._ports_of_others() == {20001, 20002}
+
+    def test_a_new_plan_has_defaults_and_an_old_one_stays(
+        self, platform: platforms.Platform
+    ) -> None:
+        first = platform._plan(platforms.Options(), None, {})
+        assert len(first.nodes) == nodes.DEFAULT_COUNT
+        assert len(first.api_ports) == 1
+        changed = platform._plan(
+            platforms.Options(nodes=nodes.generated(1, 8), api_servers=3), first, {}
+        )
+        assert changed.api_ports[0] == first.api_ports[0]
+        assert len(changed.api_ports) == 3
+        again = platform._plan(platforms.Options(), changed, {})
+        assert again == changed
+
+
+class _Usage:
+    free = 3 * 2**20
+
+
+class TestStatus:
+    def test_what_is_not_there_is_stopped(self, tmp_path: Path) -> None:
+        assert status.load(state.Layout(tmp_path / "one")).phase == "stopped"
+
+    @pytest.mark.parametrize("phase", [overall.value for overall in supervision.Overall])
+    def test_only_a_living_supervisor_is_believed(self, tmp_path: Path, phase: str) -> None:
+        paths = state.layout("one", tmp_path)
+        state.prepare(paths, minimum_free=0)
+        told = status.Status(name="one", phase=phase, reason="why", pid=1)
+        status.store(told, paths)
+        with state.locked(paths.lock):
+            assert status.load(paths) == told
+        final = phase in {"stopped", "failed"}
+        assert status.load(paths).phase == (phase if final else "stopped")
+
+    @pytest.mark.parametrize("content", ["", "{", '{"phase": 1}'])
+    def test_what_makes_no_sense_is_named(self, tmp_path: Path, content: str) -> None:
+        paths = state.layout("one", tmp_path)
+        state.prepare(paths, minimum_free=0)
+        paths.status.write_text(content)
+        with pytest.raises(errors.BrokenStateError):
+            status.load(paths)
+
+    def test_is_json_for_programs(self, tmp_path: Path) -> None:
+        paths = state.layout("one", tmp_path)
+        state.prepare(paths, minimum_free=0)
+        unit = status.UnitStatus(name="etcd", kind="process", phase="ready", took=1.5)
+        status.store(status.Status(name="one", phase="ready", units=(unit,)), paths)
+        assert json.loads(paths.status.read_text())["units"][0]["took"] == 1.5
+
+
+def test_stopping_is_for_the_main_thread_only() -> None:
+    seen: list[str] = []
+
+    def block() -> None:
+        with platforms.stoppable():
+            seen.append("ran")
+
+    thread = threading.Thread(target=block)
+    thread.start()
+    thread.join()
+    assert seen == ["ran"]
