@@ -156,7 +156,7 @@ async def test_a_cut_watch_goes_on_where_it_was(
 async def test_a_stream_that_falls_silent_is_left(
     proxy: Proxy, admin: kube.Client, namespace: str, until: Until
 ) -> None:
-    silent = timing.Timing().scaled(0.02)  # dead after 1.4 s
+    silent = timing.Timing(inactivity=1.0).scaled(0.02)
     async with cluster.Cluster(proxy.config, timing=silent) as here:
         found = maps(here, namespace)
         await here.wait_synced(20)

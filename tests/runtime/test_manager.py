@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import pathlib
@@ -254,6 +255,57 @@ async def test_caches_that_do_not_fill_end_the_process(
     unknown = resources.Resource("runtime.test", "v1", "nothings", "Nothing")
     made.cluster.informer(unknown, views.as_dict)
     assert await asyncio.wait_for(made.run(), 20) == manager.CRASHED
+
+
+async def test_an_api_server_that_is_killed_costs_nothing(
+    new_plane: Callable[..., testing.Plane], until: Until
+) -> None:
+    """Caches, controllers and the lease outlive it; what happened meanwhile is made up for."""
+    plane = new_plane(components=())
+    config = plane.config()
+    calm = dataclasses.replace(T, lease=30.0, renew_deadline=20.0, lease_retry=0.5)
+    made = manager.Manager(
+        "test",
+        cluster=cluster.Cluster(config, timing=calm),
+        election=manager.Election(config=config, namespace="default", name="test"),
+    )
+    copier = Copier(made.cluster, "default")
+    made.add_controller(copier.controller)
+    stop = asyncio.Event()
+    running = asyncio.create_task(made.run(stop))
+    await asyncio.wait_for(made.active.wait(), 30)
+    async with kube.Client(config) as admin:
+        await admin.create(resources.CONFIG_MAPS, config_map("default", "a-source", x="1"))
+        await until(lambda: copier.maps.get("a-copy", "default"))
+        for turn in range(2):
+            plane.signal("kube-apiserver", signal.SIGKILL)
+            await written(admin, config_map("default", "a-source", x=f"again {turn}"))
+            await until(lambda: _data(copier, "a-copy") == _data(copier, "a-source"), 60)
+        assert _data(copier, "a-copy") == {"x": "again 1"}
+        listed = await admin.list(resources.CONFIG_MAPS, "default")
+        assert set(copier.maps._store.keys()) == {
+            ("default", json.loads(bytes(item))["metadata"]["name"]) for item in listed.items
+        }
+    assert not running.done()
+    stop.set()
+    assert await asyncio.wait_for(running, 30) == manager.STOPPED
+
+
+def _data(copier: Copier, name: str) -> Any:
+    found = copier.maps.get(name, "default")
+    return found.get("data") if found is not None else None
+
+
+async def written(admin: kube.Client, obj: dict[str, Any]) -> None:
+    """Apply, through an API server that is away for a while."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                await admin.apply(resources.CONFIG_MAPS, obj, field_manager="test", timeout=5.0)
+            except kube_errors.KubeError:
+                await asyncio.sleep(0.1)
+            else:
+                return
 
 
 SCRIPT = """

@@ -9,6 +9,7 @@ def test_scales_every_interval() -> None:
     scaled = timing.Timing().scaled(0.1)
     assert scaled.lease == pytest.approx(1.5)
     assert scaled.certificate_poll == pytest.approx(1.0)
+    assert scaled.inactivity == 70.0, "bookmarks come when the server sends them"
 
 
 @pytest.mark.parametrize("wrong", [{"write": 6.0}, {"lease_retry": 11.0}, {"renew_deadline": 20.0}])

@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds of work after which the loop gets its turn.
 _SLICE = 0.005
-#: Seconds by which a deadline may move before its timer is set anew.
-_SLACK = 1.0
+#: Part of the inactivity time by which a deadline may move before its timer is set anew.
+_SLACK = 0.02
 _PAGE = 500
 
 
@@ -228,6 +228,7 @@ class Informer(Generic[T]):
         self, wanted: reflector.Watch, filling: contextlib.ExitStack
     ) -> builtins.list[reflector.Action]:
         machine = self._machine
+        slack = _SLACK * self._timing.inactivity
         async with (
             asyncio.timeout_at(machine.deadline) as watchdog,
             self._client.watch(
@@ -254,7 +255,7 @@ class Informer(Generic[T]):
                 if self.synced:
                     filling.close()
                 when = watchdog.when()
-                if when is None or machine.deadline - when > _SLACK:
+                if when is None or machine.deadline - when > slack:
                     watchdog.reschedule(machine.deadline)
         return machine.step(reflector.Ended(), self._now())
 
@@ -262,7 +263,8 @@ class Informer(Generic[T]):
         failure, retry_after = reflector.Failure.OTHER, 0.0
         if isinstance(error, kube_errors.ApiError):
             retry_after = error.retry_after or 0.0
-            if isinstance(error, kube_errors.Gone):
+            # Not found: the kind itself went; when it comes back, it may be another of that name.
+            if isinstance(error, kube_errors.Gone | kube_errors.NotFound):
                 failure = reflector.Failure.GONE
             elif isinstance(error, kube_errors.BadRequest | kube_errors.Invalid):
                 failure = reflector.Failure.UNSUPPORTED

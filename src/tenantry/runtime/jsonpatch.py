@@ -7,7 +7,6 @@ and copy for completeness.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -37,6 +36,15 @@ def same(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same, left, right))
     return bool(left == right)
+
+
+def copied(document: Any) -> Any:
+    """Copy a JSON document; several times faster than `copy.deepcopy`, which fears cycles."""
+    if isinstance(document, dict):
+        return {key: copied(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [copied(value) for value in document]
+    return document
 
 
 def difference(old: Any, new: Any) -> list[Operation]:
@@ -93,7 +101,7 @@ def apply(document: Any, operations: Iterable[Mapping[str, Any]]) -> Any:
 
     :raises PatchError: when an operation does not fit
     """
-    root = {"": copy.deepcopy(document)}
+    root = {"": copied(document)}
     for operation in operations:
         _apply(root, operation)
     return root[""]
@@ -103,16 +111,16 @@ def _apply(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
     kind, path = operation.get("op"), _tokens(operation.get("path"))
     match kind:
         case "add":
-            _add(root, path, copy.deepcopy(_value(operation)))
+            _add(root, path, copied(_value(operation)))
         case "remove":
             _remove(root, path)
         case "replace":
             if not path:
-                root[""] = copy.deepcopy(_value(operation))
+                root[""] = copied(_value(operation))
                 return
             parent, token = _parent(root, path)
             _get(parent, token)
-            parent[_position(token) if isinstance(parent, list) else token] = copy.deepcopy(
+            parent[_position(token) if isinstance(parent, list) else token] = copied(
                 _value(operation)
             )
         case "test":
@@ -126,7 +134,7 @@ def _apply(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
             _remove(root, origin)
             _add(root, path, value)
         case "copy":
-            _add(root, path, copy.deepcopy(_find(root, _tokens(operation.get("from")))))
+            _add(root, path, copied(_find(root, _tokens(operation.get("from")))))
         case _:
             raise errors.PatchError(f"unknown operation {kind!r}")
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Self
 
+_SERVER_PACED = frozenset({"inactivity", "watch_shortest", "watch_longest"})
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Timing:
@@ -68,8 +70,13 @@ class Timing:
             raise ValueError("Timing: lease_retry < renew_deadline < lease must hold")
 
     def scaled(self, factor: float) -> Self:
-        """Return the same intervals multiplied by `factor`."""
+        """Return the same intervals multiplied by `factor`, but for those the server sets.
+
+        Bookmarks come every minute however much in a hurry we are.
+        """
         values = {
-            field.name: getattr(self, field.name) * factor for field in dataclasses.fields(self)
+            field.name: getattr(self, field.name) * factor
+            for field in dataclasses.fields(self)
+            if field.name not in _SERVER_PACED
         }
         return dataclasses.replace(self, **values)
