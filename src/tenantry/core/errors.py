@@ -24,5 +24,10 @@ class InvalidValueError(TenantryError):
 
 def shown(value: object, limit: int = 120) -> str:
     """Quote a value for a message, cut to `limit` characters so that input cannot flood a log."""
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return f'"{_cut(value, limit - 2)}"'
+    return _cut(str(value), limit)
+
+
+def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

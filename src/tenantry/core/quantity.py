@@ -2,7 +2,8 @@
 
 Grammar and canonical form follow the Kubernetes API conventions for `resource.Quantity`: a signed
 decimal with a binary suffix (Ki..Ei), a decimal suffix (n, u, m, "", k..E) or an exponent. Values
-are kept exact; like the API server, digits finer than one nano round away from zero.
+are kept exact; as the conventions say, digits finer than one nano round away from zero and what
+is written beyond 2^63-1 counts as that.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _GRAMMAR = re.compile(
 )
 _LONGEST = 64
 NANO = 10**9
+_MOST = (2**63 - 1) * NANO
 
 
 @functools.total_ordering
@@ -95,7 +97,7 @@ def parse(text: str | float, field: str = "quantity") -> Quantity:
         form, scale = "binary", Fraction(BINARY[suffix])
     else:
         form, scale = "decimal", Fraction(10) ** DECIMAL[suffix]
-    nanos = _away_from_zero(number * scale * NANO)
+    nanos = min(_away_from_zero(number * scale * NANO), _MOST)
     return Quantity(-nanos if sign == "-" else nanos, form)
 
 

@@ -24,7 +24,7 @@ def matcher(selector: Mapping[str, Any], field: str = "selector") -> Callable[[L
     for key, value in (selector.get("matchLabels") or {}).items():
         _check_key(key, f"{field}.matchLabels")
         _check_value(value, f"{field}.matchLabels[{key}]")
-        tests.append(lambda labels, key=key, value=value: labels.get(key) == value)
+        tests.append(_equal(key, value))
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
         tests.append(_requirement(expression, f"{field}.matchExpressions[{index}]"))
     return lambda labels: all(test(labels) for test in tests)
@@ -40,21 +40,26 @@ def matches(selector: Mapping[str, Any] | None, labels: Labels) -> bool:
         return False
 
 
+def _equal(key: str, value: str) -> Callable[[Labels], bool]:
+    return lambda labels: labels.get(key) == value
+
+
 def _requirement(expression: Mapping[str, Any], field: str) -> Callable[[Labels], bool]:
     key, operator = expression.get("key", ""), expression.get("operator", "")
-    values = frozenset(expression.get("values") or ())
+    written = expression.get("values") or ()
     _check_key(key, f"{field}.key")
     if operator not in OPERATORS:
         raise errors.InvalidValueError(
             f"{field}.operator", operator, f"must be one of {', '.join(OPERATORS)}"
         )
+    for value in written:
+        _check_value(value, f"{field}.values")
+    values = frozenset(written)
     if operator in ("In", "NotIn"):
         if not values:
             raise errors.InvalidValueError(
                 f"{field}.values", [], f"must not be empty with operator {operator}"
             )
-        for value in sorted(values):
-            _check_value(value, f"{field}.values")
         if operator == "In":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values

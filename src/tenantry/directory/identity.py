@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from tenantry.api.capsule import configuration, tenant_owner
+from tenantry.core import names
 
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 KUBE_SYSTEM_SERVICE_ACCOUNTS = "system:serviceaccounts:kube-system"
@@ -49,11 +50,16 @@ class Subject:
 
 
 def split_service_account(name: str) -> tuple[str, str] | None:
-    """Split ``system:serviceaccount:<namespace>:<name>``; None for any other user name."""
+    """Split ``system:serviceaccount:<namespace>:<name>``; None for any other user name.
+
+    What no namespace and no account can be called is no service account either, so that both
+    halves may stand in the path of a request.
+    """
     if not name.startswith(SERVICE_ACCOUNT_PREFIX):
         return None
-    namespace, colon, account = name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
-    return (namespace, account) if namespace and colon and account else None
+    namespace, _, account = name[len(SERVICE_ACCOUNT_PREFIX) :].partition(":")
+    real = names.is_dns_label(namespace) and names.is_dns_subdomain(account)
+    return (namespace, account) if real else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,227 @@
+"""The directory is right in whatever order the watches tell it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenantry.api import meta
+from tenantry.api.capsule import common, configuration, tenant, tenant_owner
+from tenantry.directory import identity, owners, state
+
+GROUP = "capsule.clastix.io"
+
+
+def namespace(
+    name: str = "ns", label: str | None = "oil", *references: dict[str, Any], **metadata: Any
+) -> bytes:
+    found: dict[str, Any] = {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", **metadata}
+    if label is not None:
+        found["labels"] = {f"{GROUP}/tenant": label}
+    if references:
+        found["ownerReferences"] = list(references)
+    return msgspec.json.encode({"metadata": found, "spec": {"x": 1}})
+
+
+def reference(name: str = "oil", kind: str = "Tenant", version: str = f"{GROUP}/v1beta2") -> Any:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": f"uid-{name}"}
+
+
+OTHER = reference("oil", "ConfigMap", "v1")
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(namespace("ns", "oil", reference()), "oil", id="both"),
+        pytest.param(
+            namespace("ns", "oil", reference(version=f"{GROUP}/v1beta1")), "oil", id="old version"
+        ),
+        pytest.param(namespace("ns", "oil", OTHER, reference()), "oil", id="others beside it"),
+        pytest.param(namespace("ns", "oil"), None, id="label alone"),
+        pytest.param(namespace("ns", None, reference()), None, id="reference alone"),
+        pytest.param(namespace("ns", "gas", reference()), None, id="contradiction"),
+        pytest.param(
+            namespace("ns", "oil", reference(), reference("gas")), None, id="two references"
+        ),
+        pytest.param(
+            namespace("ns", "oil", reference(version="example.com/v1")), None, id="foreign group"
+        ),
+        pytest.param(
+            namespace("ns", "oil", reference(version=f"{GROUP}.evil.io/v1")), None, id="similar"
+        ),
+        pytest.param(namespace("ns", "oil", reference(kind="Owner")), None, id="foreign kind"),
+        pytest.param(namespace("ns", None), None, id="free"),
+    ],
+)
+def test_a_namespace_belongs_where_label_and_reference_agree(
+    raw: bytes, expected: str | None
+) -> None:
+    view = state.namespace_view(raw)
+    assert view.tenant == expected
+    assert view.tenant_uid == ("uid-oil" if expected else "")
+    assert view.raw == (raw if expected else b"")
+    assert (view.name, view.uid, view.resource_version) == ("ns", "uid-ns", "7")
+    assert not view.terminating
+
+
+def test_a_deleted_namespace_is_terminating() -> None:
+    raw = namespace("ns", "oil", reference(), deletionTimestamp="2026-01-01T00:00:00Z")
+    assert state.namespace_view(raw).terminating
+
+
+def view(name: str, tenant_name: str | None) -> state.NamespaceView:
+    if tenant_name is None:
+        return state.namespace_view(namespace(name, None))
+    return state.namespace_view(namespace(name, tenant_name, reference(tenant_name)))
+
+
+def make_tenant(name: str, *owned_by: str) -> tenant.Tenant:
+    return tenant.Tenant(
+        metadata=meta.ObjectMeta(name=name),
+        spec=tenant.TenantSpec(owners=[tenant.Owner(kind="User", name=n) for n in owned_by]),
+    )
+
+
+def make_owner(name: str, of: str) -> tenant_owner.TenantOwner:
+    return tenant_owner.TenantOwner(
+        metadata=meta.ObjectMeta(name=name, labels={"projectcapsule.dev/tenant": of}),
+        spec=tenant_owner.TenantOwnerSpec(kind="User", name=name),
+    )
+
+
+CONFIG = configuration.CapsuleConfiguration(
+    metadata=meta.ObjectMeta(name="default"),
+    spec=configuration.CapsuleConfigurationSpec(
+        users=[common.User(kind="User", name="alice")], allow_service_account_promotion=True
+    ),
+)
+
+
+def fresh() -> state.Directory:
+    return state.Directory(["the-controller"], "default")
+
+
+def test_an_empty_directory_knows_nobody() -> None:
+    directory = fresh()
+    assert directory.classify(identity.Requester("alice")) is identity.Class.UNKNOWN
+    assert directory.classify(identity.Requester("the-controller")) is identity.Class.ADMIN
+    assert directory.tenant_named("oil") is None
+    assert directory.namespace("ns") is None
+    assert directory.tenant_of("ns") is None
+    assert directory.namespaces_of("oil") == []
+    assert directory.promotions_of("oil") == []
+
+
+def test_only_the_configuration_in_use_counts_and_its_loss_is_the_default() -> None:
+    directory = fresh()
+    directory.configuration_changed("other", CONFIG)
+    assert directory.config.users == []
+    directory.configuration_changed("default", CONFIG)
+    assert directory.classify(identity.Requester("alice")) is identity.Class.CAPSULE
+    directory.configuration_changed("default", None)
+    assert directory.classify(identity.Requester("alice")) is identity.Class.UNKNOWN
+
+
+def test_the_roster_follows_tenant_owners() -> None:
+    directory = fresh()
+    erin = identity.Requester("erin")
+    assert directory.classify(erin) is identity.Class.UNKNOWN
+    directory.tenant_owner_changed("erin", make_owner("erin", "oil"))
+    assert directory.classify(erin) is identity.Class.CAPSULE
+    assert directory.roster is directory.roster
+    directory.tenant_owner_changed("erin", None)
+    assert directory.classify(erin) is identity.Class.UNKNOWN
+
+
+def test_a_service_account_is_at_home_in_its_tenant() -> None:
+    directory = fresh()
+    robot = identity.Requester("system:serviceaccount:ns:robot")
+    directory.namespace_changed("ns", view("ns", "oil"))
+    assert directory.classify(robot) is identity.Class.CAPSULE
+    directory.namespace_changed("ns", view("ns", None))
+    assert directory.classify(robot) is identity.Class.UNKNOWN
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One thing a watch can tell."""
+
+    key: str
+    apply: Callable[[state.Directory], None]
+
+
+def _namespace(name: str, of: str | None) -> Change:
+    found = None if of == "gone" else view(name, of)
+    return Change(f"ns/{name}", lambda d: d.namespace_changed(name, found))
+
+
+def _tenant(name: str, *owned_by: str) -> Change:
+    found = make_tenant(name, *owned_by) if owned_by else None
+    return Change(f"tenant/{name}", lambda d: d.tenant_changed(name, found))
+
+
+def _owner(name: str, of: str) -> Change:
+    found = make_owner(name, of) if of else None
+    return Change(f"owner/{name}", lambda d: d.tenant_owner_changed(name, found))
+
+
+def _promotion(namespace_name: str, *, there: bool) -> Change:
+    found = owners.Promotion(namespace_name, "robot") if there else None
+    return Change(
+        f"sa/{namespace_name}", lambda d: d.promotion_changed(namespace_name, "robot", found)
+    )
+
+
+def _config(*, there: bool) -> Change:
+    found = CONFIG if there else None
+    return Change("config", lambda d: d.configuration_changed("default", found))
+
+
+CHANGES = st.one_of(
+    st.builds(
+        _namespace, st.sampled_from(["n1", "n2"]), st.sampled_from(["oil", "gas", None, "gone"])
+    ),
+    st.builds(_tenant, st.sampled_from(["oil", "gas"]), st.sampled_from(["alice", "bob"])),
+    st.builds(_tenant, st.sampled_from(["oil", "gas"])),
+    st.builds(_owner, st.just("erin"), st.sampled_from(["oil", "gas", ""])),
+    st.builds(_promotion, st.sampled_from(["n1", "n2"]), there=st.booleans()),
+    st.builds(_config, there=st.booleans()),
+)
+
+
+def answers(directory: state.Directory) -> Any:
+    """Return everything that can be asked."""
+    people = ("alice", "erin", "system:serviceaccount:n1:robot")
+    return {
+        "members": {t: [v.name for v in directory.namespaces_of(t)] for t in ("oil", "gas")},
+        "tenant_of": {n: directory.tenant_of(n) for n in ("n1", "n2")},
+        "promotions": {t: directory.promotions_of(t) for t in ("oil", "gas")},
+        "classes": [directory.classify(identity.Requester(name)) for name in people],
+        "owners": {
+            found.metadata.name: directory.owners_of(found)
+            for found in sorted(directory.tenants(), key=lambda t: t.metadata.name)
+        },
+        "tenant_owners": [found.metadata.name for found in directory.tenant_owners()],
+    }
+
+
+@given(st.lists(CHANGES, max_size=30), st.randoms(use_true_random=False))
+def test_only_the_last_word_on_each_object_counts(changes: list[Change], random: Any) -> None:
+    """Kinds overtake each other; one object's events stay in order."""
+    told = fresh()
+    for change in changes:
+        change.apply(told)
+        answers(told)  # asking in between must not freeze anything
+    last = list({change.key: change for change in changes}.values())
+    random.shuffle(last)
+    again = fresh()
+    for change in last:
+        change.apply(again)
+    assert answers(told) == answers(again)
