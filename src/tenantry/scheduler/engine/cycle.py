@@ -52,15 +52,23 @@ class Engine:
         mark = cpu()
         for action in self._actions:
             start = cpu()
-            opened.deadline = start + self.config.action_search
+            opened.deadline = start + self.config.action_search if self.config.action_search else 0
             for _ in action.run(opened):
-                now_cpu = cpu()
-                if budget is not None and now_cpu - begun > budget:
-                    made.cut_short = True
+                instant = cpu()
+                if budget is not None and instant - begun > budget:
+                    self._stop(opened)
                     break
-                if now_cpu - mark > self.config.slice_seconds:
+                if instant - mark > self.config.slice_seconds / 2:
+                    made.longest_slice = max(made.longest_slice, instant - mark)
                     yield
                     mark = cpu()
             made.timings.append(decisions.Timing(action.name, cpu() - start))
             if made.cut_short:
                 break
+
+    @staticmethod
+    def _stop(opened: session.Session) -> None:
+        """End the cycle with what was committed; an attempt under way is undone."""
+        opened.decisions.cut_short = True
+        if opened.journal is not None:
+            opened.journal.rollback()

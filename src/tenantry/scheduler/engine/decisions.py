@@ -63,6 +63,8 @@ class Decisions:
         #: True when the time budget ended the cycle before all actions were through.
         self.cut_short = False
         self.errors: list[str] = []
+        #: CPU seconds of the longest piece of work between two yields.
+        self.longest_slice = 0.0
         #: Filled by plugins: row -> zones, row -> devices by claim.
         self.numa: dict[int, tuple[int, ...]] = {}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tenantry.scheduler.engine import (
     devices,
     job_order,
+    placing,
     reasons,
     resources,
     signatures,
@@ -44,10 +45,19 @@ def eligible(
             yield job, rows, failures
 
 
-def attempt(search: solver.Search, failures: signatures.Failures) -> bool:
-    """Search and commit; remember the failure otherwise."""
-    found = search.run()
+def attempt(search: solver.Search, failures: signatures.Failures) -> placing.Steps[bool]:
+    """Search and commit; remember the failure otherwise. A fault concerns this job alone."""
     session = search.session
+    try:
+        return (yield from _attempt(search, failures))
+    except Exception as problem:
+        session.recover(search.job, problem)
+        return False
+
+
+def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.Steps[bool]:
+    session = search.session
+    found = yield from search.run()
     if found is None:
         failures.add(search.job, search.rows)
         return False
@@ -100,8 +110,10 @@ def _delayed(session: sessions.Session, job: sessions.JobState) -> bool:
 def _invariants_hold(
     session: sessions.Session, job: sessions.JobState, rows: Sequence[int]
 ) -> bool:
+    # Tasks of one shape share the verdict.
+    distinct = {session.state.shape_of[row].index: row for row in rows}
     for predicate in session.points.pre_predicates:
-        for row in rows:
+        for row in distinct.values():
             refused = predicate(row)
             if refused:
                 session.refuse(job, reasons.Reason(reasons.UNSCHEDULABLE, refused))

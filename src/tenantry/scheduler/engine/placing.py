@@ -6,8 +6,8 @@ one set of nodes after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from tenantry.scheduler.engine import statement
 
 ANYWHERE = plugin.NodeSet(None)
+#: Tasks placed between two yields.
+PACE = 32
+Result = TypeVar("Result")
+#: Work in steps that returns a result at its end.
+Steps = Generator[None, None, Result]
 
 
 class Failure:
@@ -51,8 +56,10 @@ def place_job(
     plan_only: bool = False,
     nodes: resources.Bools | None = None,
     failure: Failure | None = None,
-) -> bool:
+) -> Steps[bool]:
     """Place all the tasks, or none; what was placed before stays.
+
+    A generator that yields now and then, and returns whether all were placed.
 
     :param plan_only: in simulations nothing starts, everything is pipelined
     :param nodes: restricts the attempt to these
@@ -68,9 +75,10 @@ def place_job(
     attempt = _Attempt(session, journal, job, plan_only=plan_only, failure=failure)
     allowed = ANYWHERE if nodes is None else plugin.NodeSet(nodes)
     if len(job.leaves) == 1 and job.tree.topology is job.leaves[0].topology is None:
-        done = attempt.tasks(rows, allowed)
+        done = yield from attempt.tasks(rows, allowed)
     else:
-        done = attempt.member(job.tree, selection.by_leaf(session.state, rows), allowed)
+        grouped = selection.by_leaf(session.state, rows)
+        done = yield from attempt.member(job.tree, grouped, allowed)
     if not done:
         journal.rollback(mark)
     return done
@@ -96,7 +104,7 @@ class _Attempt:
 
     def member(
         self, member: gangs.Member, rows: dict[int, list[int]], allowed: plugin.NodeSet
-    ) -> bool:
+    ) -> Steps[bool]:
         mine = [
             row for leaf in gangs.podsets(member) if leaf.index in rows for row in rows[leaf.index]
         ]
@@ -112,16 +120,16 @@ class _Attempt:
                 choices = answer
         for choice in choices:
             mark = self.journal.checkpoint()
-            if self._inside(member, rows, choice):
+            if (yield from self._inside(member, rows, choice)):
                 return True
             self.journal.rollback(mark)
         return False
 
     def _inside(
         self, member: gangs.Member, rows: dict[int, list[int]], allowed: plugin.NodeSet
-    ) -> bool:
+    ) -> Steps[bool]:
         if isinstance(member, gangs.PodSet):
-            return self.tasks(rows[member.index], allowed)
+            return (yield from self.tasks(rows[member.index], allowed))
         state, key = self.session.state, self.session.points.member_key
         children = member.children
         if len(children) > 1:
@@ -129,9 +137,12 @@ class _Attempt:
                 children = sorted(children, key=key)
             else:
                 children = sorted(children, key=lambda child: gangs.order(child, state))
-        return all(self.member(child, rows, allowed) for child in children)
+        for child in children:
+            if not (yield from self.member(child, rows, allowed)):
+                return False
+        return True
 
-    def tasks(self, rows: Sequence[int], allowed: plugin.NodeSet) -> bool:
+    def tasks(self, rows: Sequence[int], allowed: plugin.NodeSet) -> Steps[bool]:
         if len(rows) > 1 and not self._room(rows, allowed):
             return False
         for placed, row in enumerate(rows):
@@ -141,6 +152,8 @@ class _Attempt:
                     self.failure.placed = placed
                     self.failure.nodes = allowed.mask
                 return False
+            if placed % PACE == PACE - 1:
+                yield
         return True
 
     def _room(self, rows: Sequence[int], allowed: plugin.NodeSet) -> bool:

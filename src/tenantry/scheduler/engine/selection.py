@@ -43,6 +43,10 @@ def _of_leaf(state: tables.Tables, leaf: gangs.PodSet, evicted: Collection[int])
     if not evicted and not state.pending(leaf.index):
         return []
     states = state.status
+    if not evicted:
+        if wanted == 1:
+            return [next(row for row in leaf.rows if states[row] == status.PENDING)]
+        return [row for row in leaf.rows if states[row] == status.PENDING][:wanted]
     found: list[int] = []
     for row in leaf.rows:
         if states[row] == status.PENDING or (row in evicted and states[row] == status.RELEASING):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Sequence
 
 from tenantry.scheduler.engine import (
@@ -60,6 +61,10 @@ class Session:
         self.started: dict[tuple[str, str], float] = {}
         self.smallest_gpu, self.largest_gpu = self._gpu_memories()
         self._order_signature = tuple((p.name, repr(p.arguments)) for p in settings.plugins)
+        #: Jobs whose attempt raised; they are left alone for the rest of the cycle.
+        self.faulty: set[tuple[str, str]] = set()
+        #: The statement that is being tried; a fault undoes it.
+        self.journal: statement.Statement | None = None
         #: CPU time at which the running action gives up searching; 0: never.
         self.deadline = 0.0
         #: Tasks by pod set that are thought gone while victims are being chosen.
@@ -100,7 +105,7 @@ class Session:
         found = []
         pending = self.state.pending
         for job in self.observed.pending.values():
-            if not any(pending(leaf.index) for leaf in job.leaves):
+            if job.key in self.faulty or not any(pending(leaf.index) for leaf in job.leaves):
                 continue
             reason = self._obstacle(job)
             if reason is None:
@@ -153,6 +158,15 @@ class Session:
         podset = self.state.podset[row]
         return self.observed.podset_job[podset] if podset >= 0 else None
 
+    def recover(self, job: JobState, problem: Exception) -> None:
+        """Undo what an attempt left behind when it failed by a fault, and set the job aside."""
+        if self.journal is not None:
+            self.journal.rollback()
+        self.imagined = {}
+        self.faulty.add(job.key)
+        self.decisions.errors.append(f"{'/'.join(job.key)}: {problem!r}")
+        self.refuse(job, reasons.Reason(reasons.INTERNAL, f"internal error: {problem!r}"))
+
     def refuse(self, job: JobState, reason: reasons.Reason) -> None:
         """Note why a job did not start; the first reason of each code is kept."""
         known = self.decisions.reasons.setdefault(job.key, [])
@@ -190,15 +204,19 @@ class Session:
         """Return what queues would be charged for tasks; GPU memory as on such a device."""
         total: list[queues.Amount] = [0] * (3 + len(self.state.extras))
         memory = self.largest_gpu if gpu_memory is None else gpu_memory
-        claimed: set[tuple[str, str]] = set()
-        for row in rows:
-            shape = self.state.shape_of[row]
+        shape_of = self.state.shape_of
+        rows = list(rows)
+        counted = collections.Counter([shape_of[row] for row in rows])
+        claiming = False
+        for shape, number in counted.items():
             for r, amount in enumerate(self.state.charge(shape, tables.NOWHERE)):
-                total[r] += amount
+                total[r] += amount * number
             if shape.kind == shapes.MEMORY:
-                total[2] += shape.gpus_on(memory)
-            if shape.constraints.claims:
-                total[2] += self._claimed(row, shape, claimed)
+                total[2] += shape.gpus_on(memory) * number
+            claiming = claiming or bool(shape.constraints.claims)
+        if claiming:
+            claimed: set[tuple[str, str]] = set()
+            total[2] += sum(self._claimed(row, shape_of[row], claimed) for row in rows)
         return total
 
     def _claimed(self, row: int, shape: shapes.Shape, claimed: set[tuple[str, str]]) -> int:

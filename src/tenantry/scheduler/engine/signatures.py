@@ -18,11 +18,14 @@ class Failures:
         self._session = session
         self._per_queue = per_queue
         self._smallest: dict[object, Sizes] = {}
+        self._known: dict[int, tuple[int, ...]] = {}
         self._on = session.config.signatures
 
     def hopeless(self, job: sessions.JobState, rows: Sequence[int]) -> bool:
         """Tell whether a job like this, and not larger, failed before."""
         if not self._on:
+            return False
+        if not self._smallest:
             return False
         failed = self._smallest.get(self._signature(job, rows))
         return failed is not None and not _easier(self._sizes(rows), failed)
@@ -47,16 +50,18 @@ class Failures:
         )
 
     def _sizes(self, rows: Sequence[int]) -> Sizes:
-        shape_of = self._session.state.shape_of
-        return sorted(
-            (
-                *map(int, shape_of[row].vector[:3]),
-                shape_of[row].gpus,
-                shape_of[row].gpu_memory,
-                *map(int, shape_of[row].vector[4:]),
-            )
-            for row in rows
-        )
+        shape_of, known = self._session.state.shape_of, self._known
+        sizes = []
+        for row in rows:
+            shape = shape_of[row]
+            size = known.get(shape.index)
+            if size is None:
+                vector = shape.vector.tolist()
+                size = (*vector[:3], shape.gpus, shape.gpu_memory, *vector[4:])
+                known[shape.index] = size
+            sizes.append(size)
+        sizes.sort()
+        return sizes
 
 
 def _easier(sizes: Sizes, failed: Sizes) -> bool:

@@ -37,8 +37,8 @@ class Generator(Protocol):
 
     name: str
 
-    def scenarios(self, probe: scenario.Probe) -> Iterator[list[Unit]]:
-        """Yield sets of victims beyond those that are fixed already."""
+    def scenarios(self, probe: scenario.Probe) -> Iterator[list[Unit] | None]:
+        """Yield sets of victims beyond those that are fixed already; None to take a breath."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -132,7 +132,7 @@ class Search:
     valid: Callable[[Outcome], bool]
     count_moved: bool = False
 
-    def run(self) -> statement.Statement | None:
+    def run(self) -> placing.Steps[statement.Statement | None]:
         """Return a statement to commit, or None when nobody's leaving would help."""
         base = [
             (queue, list(queue.allocated), list(queue.allocated_fixed))
@@ -140,18 +140,20 @@ class Search:
         ]
         memory = _Memory(base, set())
         for generator in self.session.points.generators:
-            found = self._with(generator, memory)
+            found = yield from self._with(generator, memory)
             if found is not None:
                 return found
         return None
 
-    def _with(self, generator: Generator, memory: _Memory) -> statement.Statement | None:
+    def _with(
+        self, generator: Generator, memory: _Memory
+    ) -> placing.Steps[statement.Statement | None]:
         limit = self.session.config.generator_search.get(generator.name, 0.0)
         memory.until = self.session.cpu() + limit if limit else 0.0
         fixed: list[Unit] = []
         solved, failed, size = 0, len(self.rows) + 1, 1
         while solved + 1 < failed:
-            result = self._probe(generator, size, fixed, memory)
+            result = yield from self._probe(generator, size, fixed, memory)
             if result is None:
                 failed = size
             else:
@@ -178,10 +180,13 @@ class Search:
         size: int,
         fixed: list[Unit],
         memory: _Memory,
-    ) -> tuple[statement.Statement, Outcome] | None:
+    ) -> placing.Steps[tuple[statement.Statement, Outcome] | None]:
         rows = self.rows[:size]
         probe = scenario.Probe(self.session, self.job, rows, fixed, self.victims)
         for units in generator.scenarios(probe):
+            if units is None:
+                yield
+                continue
             victims = [*fixed, *units]
             if not victims:
                 continue
@@ -189,7 +194,7 @@ class Search:
             if key in memory.tried:
                 continue
             memory.tried.add(key)
-            result = self._simulate(rows, victims, memory.base)
+            result = yield from self._simulate(rows, victims, memory.base)
             if result is not None:
                 return result
             if self._out_of_time(memory):
@@ -202,12 +207,14 @@ class Search:
 
     def _simulate(
         self, rows: Sequence[int], units: list[Unit], base: Held
-    ) -> tuple[statement.Statement, Outcome] | None:
+    ) -> placing.Steps[tuple[statement.Statement, Outcome] | None]:
         session = self.session
         journal = statement.Statement(session)
-        for _, unit in units:
+        for number, (_, unit) in enumerate(units):
             for row in unit:
                 journal.evict(row)
+            if number % placing.PACE == placing.PACE - 1:
+                yield
         origin = dict(journal.evicted)
         nodes = feasible(session, rows, {was[1] for was in origin.values()})
         jobs: dict[tuple[str, str], tuple[sessions.JobState, list[int] | None]] = {
@@ -221,16 +228,21 @@ class Search:
         while (served := order.pop()) is not None:
             job, wanted = served
             if job is self.job:
-                if not placing.place_job(
-                    session, journal, job, wanted, plan_only=True, nodes=nodes
+                if not (
+                    yield from placing.place_job(
+                        session, journal, job, wanted, plan_only=True, nodes=nodes
+                    )
                 ):
                     journal.rollback()
                     return None
                 placed = True
-            elif wanted and placing.place_job(
-                session, journal, job, wanted, plan_only=True, nodes=nodes
+            elif wanted and (
+                yield from placing.place_job(
+                    session, journal, job, wanted, plan_only=True, nodes=nodes
+                )
             ):
                 order.push(job)
+            yield
         assert placed
         states = session.state.status
         gone = [row for row in journal.evicted if states[row] == status.RELEASING]

@@ -21,6 +21,7 @@ class Statement:
 
     def __init__(self, session: sessions.Session) -> None:
         self._session = session
+        session.journal = self
         #: What was done, to which row, and what the row was before.
         self._journal: list[tuple[int, int, Placement]] = []
         #: Rows evicted by this statement -> where they were.

@@ -27,6 +27,9 @@ def evictable(session: sessions.Session, queue: str) -> list[sessions.JobState]:
             if job.preemptible and job.tree is not None and runs(session, job)
         ]
         found = session.evictable[queue] = sorted(jobs, key=session.job_key)
+    # The worst go first, so that what is gone already gathers at the end.
+    while found and not runs(session, found[-1]):
+        found.pop()
     return found
 
 
@@ -46,13 +49,15 @@ def runs(session: sessions.Session, job: sessions.JobState) -> bool:
 
 
 class _Branch:
-    __slots__ = ("back", "changed", "children", "head", "jobs", "order", "queue", "taken")
+    __slots__ = ("back", "changed", "children", "head", "jobs", "left", "order", "queue", "taken")
 
     def __init__(self, order: VictimOrder, queue: queues.Queue | None, width: int) -> None:
         self.order = order
         self.queue = queue
         self.children: list[_Branch] = []
+        #: Shared between searches; the first `left` of them are still to come.
         self.jobs: list[sessions.JobState] = []
+        self.left = 0
         self.head: sessions.JobState | None = None
         #: Jobs put back after a part of them was taken, worst first.
         self.back: list[_Worst] = []
@@ -116,7 +121,8 @@ class VictimOrder:
                 self._grow(queue.children, branch)
                 alive = bool(branch.children)
             else:
-                branch.jobs = list(evictable(self.session, queue.name))
+                branch.jobs = evictable(self.session, queue.name)
+                branch.left = len(branch.jobs)
                 alive = self._advance(branch)
             if alive:
                 parent.children.append(branch)
@@ -127,15 +133,13 @@ class VictimOrder:
         """Find the worst job left in a leaf."""
         if leaf.head is not None:
             return True
-        while leaf.jobs:
-            job = leaf.jobs[-1]
+        while leaf.left:
+            job = leaf.jobs[leaf.left - 1]
             if runs(self.session, job) and self._allowed(job):
-                if self._gone and not selection.evict_unit(self.session, job, self._gone):
-                    leaf.jobs.pop()
-                    continue
-                leaf.head = job
-                return True
-            leaf.jobs.pop()
+                if not self._gone or selection.evict_unit(self.session, job, self._gone):
+                    leaf.head = job
+                    return True
+            leaf.left -= 1
         return bool(leaf.back)
 
     def _take(self, leaf: _Branch) -> sessions.JobState:
@@ -144,7 +148,7 @@ class VictimOrder:
             if head is None or leaf.back[0].key > self.session.job_key(head):
                 return heapq.heappop(leaf.back).job
         assert head is not None
-        leaf.jobs.pop()
+        leaf.left -= 1
         leaf.head = None
         return head
 

@@ -33,18 +33,30 @@ class Allocate:
         )
         while (served := order.pop()) is not None:
             job, rows = served
-            if rows and try_job(session, job, rows):
+            if rows and (yield from attempt(session, job, rows)):
                 if any(session.state.pending(leaf.index) for leaf in job.leaves):
                     order.push(job)
             yield
 
 
-def try_job(session: session.Session, job: fold_jobs.JobState, rows: Sequence[int]) -> bool:
-    """Place the tasks and commit; note the reason when that is not possible."""
+def attempt(
+    session: session.Session, job: fold_jobs.JobState, rows: Sequence[int]
+) -> placing.Steps[bool]:
+    """Place the tasks and commit; note the reason otherwise. A fault concerns this job alone."""
+    try:
+        return (yield from _attempt(session, job, rows))
+    except Exception as problem:
+        session.recover(job, problem)
+        return False
+
+
+def _attempt(
+    session: session.Session, job: fold_jobs.JobState, rows: Sequence[int]
+) -> placing.Steps[bool]:
     journal = statement.Statement(session)
     failure = placing.Failure()
     fresh = not any(gangs.used(leaf, session.state) for leaf in job.leaves)
-    if not placing.place_job(session, journal, job, rows, failure=failure):
+    if not (yield from placing.place_job(session, journal, job, rows, failure=failure)):
         session.refuse(job, explain.reason(session, job, rows, failure))
         return False
     if _only_planned(session, job):

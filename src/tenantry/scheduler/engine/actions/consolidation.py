@@ -39,7 +39,7 @@ class Consolidation:
                     _bounded(evicting.victims(session, job, ()), most),
                     lambda outcome: not outcome.gone,
                 )
-                evicting.attempt(search, failures)
+                yield from evicting.attempt(search, failures)
             if session.out_of_time():
                 return
             yield

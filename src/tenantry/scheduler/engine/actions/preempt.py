@@ -33,7 +33,7 @@ class Preempt:
                         valid(outcome) for valid in session.points.preempt_validators
                     ),
                 )
-                evicting.attempt(search, failures)
+                yield from evicting.attempt(search, failures)
             if session.out_of_time():
                 return
             yield

@@ -32,7 +32,7 @@ class Reclaim:
                     lambda outcome: all(valid(outcome) for valid in points.reclaim_validators),
                     count_moved=not session.config.consolidating_reclaim,
                 )
-                evicting.attempt(search, failures)
+                yield from evicting.attempt(search, failures)
             if session.out_of_time():
                 return
             yield

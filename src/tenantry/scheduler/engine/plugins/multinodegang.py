@@ -17,10 +17,13 @@ class MultiNodeGang:
         """Register the generator."""
         session.points.generators.append(self)
 
-    def scenarios(self, probe: scenario.Probe) -> Iterator[list[scenario.Unit]]:
+    def scenarios(self, probe: scenario.Probe) -> Iterator[list[scenario.Unit] | None]:
         """Yield the victims of growing sets of nodes."""
         state = probe.session.state
-        units = list(probe.units())
+        units = []
+        for unit in probe.units():
+            units.append(unit)
+            yield None
         on_node: dict[int, list[int]] = {}
         freed: dict[int, int] = {}
         for _, rows in probe.fixed:

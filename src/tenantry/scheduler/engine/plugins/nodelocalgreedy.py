@@ -17,7 +17,7 @@ class NodeLocalGreedy:
         """Register the generator."""
         session.points.generators.append(self)
 
-    def scenarios(self, probe: scenario.Probe) -> Iterator[list[scenario.Unit]]:
+    def scenarios(self, probe: scenario.Probe) -> Iterator[list[scenario.Unit] | None]:
         """Yield sets of victims on one node, growing with the order of victims."""
         if probe.fixed:
             yield []
@@ -30,6 +30,7 @@ class NodeLocalGreedy:
             for node in nodes:
                 if probe.could_fit(on_node[node]):
                     yield list(on_node[node])
+            yield None
 
 
 def build(arguments: Mapping[str, Any]) -> plugin.Plugin:
