@@ -119,10 +119,14 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
             *common,
             "--webhook=127.0.0.1:{webhook}",
             "--webhook-url=https://127.0.0.1:{webhook}",
+            # The API server goes down with it, so nobody needs it for long.
+            "--drain=1",
         ),
         service_account="tenantry-webhook",
         ready="http://127.0.0.1:{health}/readyz",
         ports=("health", "webhook"),
+        # It would go on answering until its clients know of another; here there is none.
+        stop_grace=1.0,
     )
     return tuple(str(path) for path in manifests), (controller, webhook)
 

@@ -44,6 +44,8 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     #: Names of the ports it listens on; the platform chooses and remembers them.
     ports: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    #: Seconds that it gets to end by itself on `down`.
+    stop_grace: float = 10.0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):

@@ -255,7 +255,7 @@ def _role(described: plan.Plan, paths: state.Layout, role: plan.Role) -> Process
         return plan.filled(text, role, described, paths)
 
     return Process(
-        unit=supervision.Unit(name=role.name, after=(TOKENS,), stop_grace=15.0),
+        unit=supervision.Unit(name=role.name, after=(TOKENS,), stop_grace=role.stop_grace),
         argv=tuple(fill(part) for part in role.argv),
         env={"KUBECONFIG": str(paths.kubeconfig(role.name))}
         | {key: fill(value) for key, value in role.env.items()},
