@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tenantry.apps import controller, settings, webhook
 from tenantry.core import errors
 from tenantry.kube import config
-from tenantry.runtime import cluster, manager
+from tenantry.runtime import cluster, manager, timing
 from tenantry.tenancy import state
 
 Add = Callable[[manager.Manager, state.State, settings.Settings], None]
@@ -28,7 +28,7 @@ def run(roles: Sequence[str], credentials: config.Config, options: settings.Sett
             raise errors.InvalidValueError("roles", role, f"must be among {', '.join(ROLES)}")
 
     async def build() -> manager.Manager:
-        source = cluster.Cluster(credentials)
+        source = cluster.Cluster(credentials, timing=timing.Timing(drain=options.drain))
         election = manager.Election(config=credentials, namespace=options.namespace, name=LEASE)
         part = manager.Manager(
             "+".join(roles),

@@ -33,6 +33,8 @@ class Settings:
     """where /healthz, /readyz and /metrics are served"""
     webhook_host: str = "127.0.0.1"
     webhook_port: int = 9443
+    drain: float = 8.0
+    """seconds for which webhooks go on serving after a stop, since API servers use open connections"""
     webhook_url: str = ""
     """base address the API server reaches the webhooks at; empty = the Service in `namespace`"""
 

@@ -49,6 +49,10 @@ def settings(function: F) -> F:
                 "Default: the Service in the platform's namespace.",
             ),
             click.option(
+                "--drain", type=click.FloatRange(0, 60), default=8.0, show_default=True,
+                metavar="SECONDS", help="How long webhooks go on serving after a stop.",
+            ),
+            click.option(
                 "--log-level", default="info", show_default=True,
                 type=click.Choice(["debug", "info", "warning", "error"]), help="Least level.",
             ),
