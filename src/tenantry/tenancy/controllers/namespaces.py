@@ -36,6 +36,10 @@ STALE_REFERENCE = (
     "its ownerReference names an earlier tenant of that name (uid {found}, now {wanted}); "
     "an administrator can tie it again by removing the ownerReference"
 )
+NOT_OURS_TO_GIVE = (
+    'ClusterRole "{role}" is not one that the controller may hand out; to allow it, label it '
+    f"{constants.AGGREGATE_LABEL}={constants.TRUE}: {{problem}}"
+)
 
 
 #: ClusterRoles that tenants get by default. To hand out another, label it for aggregation to the
@@ -118,29 +122,43 @@ class NamespaceController:
         if view.terminating:
             self._note(view, owner)
             return
-        try:
-            await self._bind(view, owner)
-            await self._label(view, owner)
-        except errors.KubeError as problem:
-            if _namespace_is_going(problem):
-                self._note(view, owner)
-                return
-            self._note(view, owner, error=str(problem))
-            raise
-        self._note(view, owner)
+        problems: list[errors.KubeError] = []
+        # One that fails keeps the other from nothing: a revoked owner goes all the same.
+        for work in (self._bind, self._label):
+            try:
+                await work(view, owner)
+            except errors.KubeError as problem:
+                problems.append(problem)
+        if any(_namespace_is_going(problem) for problem in problems):
+            self._note(view, owner)
+            return
+        self._note(view, owner, error="; ".join(map(str, problems)))
+        if problems:
+            raise problems[0]
 
     async def _bind(self, view: directory.NamespaceView, owner: tenant.Tenant) -> None:
         wanted = bindings.desired(
             owner, view.name, view.labels, self._known.directory.owners_of(owner)
         )
-        found = {key: self._bindings.get(key, view.name) for key in wanted}
-        await asyncio.gather(
-            *(
-                self._applier.apply(resources.ROLE_BINDINGS, binding, _decoded(found[key]))
-                for key, binding in wanted.items()
-            )
+        done = await asyncio.gather(
+            *(self._grant(binding) for binding in wanted.values()), return_exceptions=True
         )
         await self._prune(view.name, wanted)
+        for binding, outcome in zip(wanted.values(), done, strict=True):
+            if isinstance(outcome, BaseException):
+                raise _worded(outcome, binding["roleRef"]["name"])
+
+    async def _grant(self, binding: Object) -> None:
+        """Write one binding; where somebody was first to use its name, ours replaces theirs."""
+        name, namespace = binding["metadata"]["name"], binding["metadata"]["namespace"]
+        observed = _decoded(self._bindings.get(name, namespace))
+        try:
+            await self._applier.apply(resources.ROLE_BINDINGS, binding, observed)
+        except errors.Invalid:
+            # What a binding grants cannot be changed, and a name says what it grants. Left
+            # alone, an owner could keep anybody out of a namespace by using names in advance.
+            await self._applier.delete(resources.ROLE_BINDINGS, (namespace, name))
+            await self._applier.apply(resources.ROLE_BINDINGS, binding, None)
 
     async def _prune(self, namespace: str, wanted: dict[str, Object]) -> None:
         """Delete the bindings we made that are not wanted any more, and only those."""
@@ -213,6 +231,14 @@ def stale_keys(observed: Object, wanted: metadata.Metadata) -> list[jsonpatch.Op
 
 def _decoded(raw: bytes | None) -> Object | None:
     return None if raw is None else msgspec.json.decode(raw)
+
+
+def _worded(problem: BaseException, role: str) -> BaseException:
+    """Say of a refused grant which role it was about, and what an administrator can do."""
+    if isinstance(problem, errors.Forbidden) and "not currently held" in problem.message:
+        message = NOT_OURS_TO_GIVE.format(role=role, problem=problem.message)
+        return errors.Forbidden(problem.code, problem.reason, message)
+    return problem
 
 
 def _namespace_is_going(problem: errors.KubeError) -> bool:
