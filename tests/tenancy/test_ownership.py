@@ -114,6 +114,17 @@ FORCED_MESSAGE = (
             ALICE, namespace("x"), (OIL, OIL_BUMPER), True, ownership.PREFIX_UNKNOWN, id="forced"
         ),
         pytest.param(ALICE, namespace("n"), (FORCED,), False, FORCED_MESSAGE, id="single, forced"),
+        pytest.param(
+            ALICE, namespace("", None, generateName="f-"), (FORCED,), False, "f", id="generated"
+        ),
+        pytest.param(
+            ALICE,
+            namespace("", None, generateName="f"),
+            (FORCED,),
+            False,
+            FORCED_MESSAGE,
+            id="generated without prefix",
+        ),
         pytest.param(ALICE, namespace("n", "f"), (FORCED,), False, FORCED_MESSAGE, id="tenant's"),
         pytest.param(ALICE, namespace("f-n", "f"), (FORCED,), False, "f", id="tenant's, kept"),
         pytest.param(ALICE, namespace("n", "f"), (FREED,), True, "f", id="tenant beats global"),

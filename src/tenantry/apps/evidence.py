@@ -100,6 +100,7 @@ class Gatherer:
             owners_of=lambda owner: owners.owners(owner, index.config, index.tenant_owners()),
             tenant_name=name,
             cordoned=self._cordoned(view),
+            leaving=bool(review.namespace) and (view is None or view.terminating),
         )
 
     def _cordoned(self, view: directory.NamespaceView | None) -> bool:

@@ -188,7 +188,10 @@ def _validating(namespace: str) -> list[Object]:
         {
             "name": "cordoning",
             "rules": [_rule("*", ["*/*"], "CUD", "Namespaced")],
-            "namespaceSelector": {"matchLabels": {constants.CORDONED_LABEL: constants.TRUE}},
+            "namespaceSelector": {
+                "matchLabels": {constants.CORDONED_LABEL: constants.TRUE},
+                **elsewhere,
+            },
             "matchConditions": [_NOT_KUBE_SYSTEM, _NOT_NODES],
             "sideEffects": "None",
         },
@@ -206,7 +209,10 @@ def _validating(namespace: str) -> list[Object]:
             "name": "serviceaccounts",
             "rules": [_rule("", ["serviceaccounts"], "CU", "Namespaced")],
             "namespaceSelector": {
-                "matchExpressions": [{"key": constants.TENANT_LABEL, "operator": "Exists"}]
+                "matchExpressions": [
+                    {"key": constants.TENANT_LABEL, "operator": "Exists"},
+                    *elsewhere["matchExpressions"],
+                ]
             },
             "matchConditions": [{"name": "promotion", "expression": promoted}],
             "sideEffects": "None",

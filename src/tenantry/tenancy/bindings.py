@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tenantry.api.capsule import constants, tenant
+from tenantry.api import meta
+from tenantry.api.capsule import common, constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import names, selectors
 from tenantry.directory import identity, owners
@@ -34,10 +35,11 @@ def desired(
     def bind(
         role: str,
         subjects: list[Object],
+        digest: str,
         extra_labels: Mapping[str, str] | None,
         extra_annotations: Mapping[str, str] | None,
     ) -> None:
-        binding = _binding(owner, namespace, role, subjects)
+        binding = _binding(owner, namespace, role, subjects, digest)
         metadata = binding["metadata"]
         metadata["labels"] = {**(extra_labels or {}), **metadata["labels"]}
         if extra_annotations:
@@ -45,15 +47,22 @@ def desired(
         found.setdefault(metadata["name"], binding)
 
     for entry in entries:
+        subject = subject_of(entry.subject)
         for role in entry.cluster_roles:
-            bind(role, [subject_of(entry.subject)], entry.labels, entry.annotations)
-    for extra in owner.spec.additional_role_bindings:
-        bind(
+            digest = binding_hash(role, [subject])
+            bind(role, [subject], digest, entry.labels, entry.annotations)
+
+    def bind_extra(extra: common.RoleBinding) -> None:
+        # Upstream hashes what the author wrote, before the API server fills in the group.
+        role, written = (
             extra.cluster_role_name,
-            [_subject_as_written(subject) for subject in extra.subjects],
-            extra.labels,
-            extra.annotations,
+            [_as_written(subject) for subject in extra.subjects],
         )
+        subjects = [_as_stored(subject) for subject in extra.subjects]
+        bind(role, subjects, binding_hash(role, written), extra.labels, extra.annotations)
+
+    for extra in owner.spec.additional_role_bindings:
+        bind_extra(extra)
     for rule in owner.spec.rules:
         selector, permissions = rule.namespace_selector, rule.permissions
         if permissions is None:
@@ -61,12 +70,7 @@ def desired(
         if selector is not None and not selectors.matches(selector.plain(), labels):
             continue
         for extra in permissions.bindings:
-            bind(
-                extra.cluster_role_name,
-                [_subject_as_written(subject) for subject in extra.subjects],
-                extra.labels,
-                extra.annotations,
-            )
+            bind_extra(extra)
     return found
 
 
@@ -79,13 +83,26 @@ def subject_of(subject: identity.Subject) -> Object:
     return {"apiGroup": RBAC_GROUP, "kind": subject.kind, "name": subject.name}
 
 
-def _subject_as_written(subject: Any) -> Object:
-    written: Object = {"kind": subject.kind, "name": subject.name}
-    if subject.kind == "ServiceAccount":
-        written["namespace"] = subject.namespace or ""
-    else:
-        written["apiGroup"] = subject.api_group or RBAC_GROUP
-    return written
+def _as_written(subject: meta.Subject) -> dict[str, str]:
+    return {
+        "apiGroup": subject.api_group,
+        "kind": subject.kind,
+        "namespace": subject.namespace,
+        "name": subject.name,
+    }
+
+
+def _as_stored(subject: meta.Subject) -> Object:
+    """Return a subject as the API server stores it.
+
+    A service account without a namespace is that of the namespace which the binding is in.
+    """
+    stored: Object = {"kind": subject.kind, "name": subject.name}
+    if subject.kind != "ServiceAccount":
+        stored["apiGroup"] = subject.api_group or RBAC_GROUP
+    elif subject.namespace:
+        stored["namespace"] = subject.namespace
+    return stored
 
 
 def binding_hash(role: str, subjects: Iterable[Mapping[str, str]]) -> str:
@@ -96,8 +113,9 @@ def binding_hash(role: str, subjects: Iterable[Mapping[str, str]]) -> str:
     return names.fields_hash(fields)
 
 
-def _binding(owner: tenant.Tenant, namespace: str, role: str, subjects: list[Object]) -> Object:
-    digest = binding_hash(role, subjects)
+def _binding(
+    owner: tenant.Tenant, namespace: str, role: str, subjects: list[Object], digest: str
+) -> Object:
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "RoleBinding",

@@ -21,6 +21,7 @@ class Evidence:
     :param owners_of: gives the owners of one of them
     :param tenant_name: tenant of the namespace that the request is in, if it is in one
     :param cordoned: whether that namespace, or its tenant as a whole, is frozen
+    :param leaving: whether that namespace is being deleted, or gone
     """
 
     requester: identity.Requester
@@ -30,6 +31,7 @@ class Evidence:
     owners_of: Callable[[tenant.Tenant], Sequence[owners.Owner]]
     tenant_name: str | None = None
     cordoned: bool = False
+    leaving: bool = False
 
     def owned(self, name: str) -> tenant.Tenant | None:
         """Return the tenant of that name if the requester owns it; administrators own all."""

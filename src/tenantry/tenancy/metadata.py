@@ -45,6 +45,7 @@ def node_selector(selector: Strings) -> str:
 def desired(owner: tenant.Tenant, name: str, found: Metadata) -> Metadata:
     """Return what the tenant's namespace `name` must carry.
 
+    :param name: empty while the API server has yet to generate it; what depends on it comes later
     :param found: its present metadata, which namespace selectors are matched against
     """
     labels: dict[str, str] = {}
@@ -61,7 +62,8 @@ def desired(owner: tenant.Tenant, name: str, found: Metadata) -> Metadata:
     if spec.node_selector:
         annotations[constants.NODE_SELECTOR_ANNOTATION] = node_selector(spec.node_selector)
     labels[constants.TENANT_LABEL] = owner.metadata.name
-    labels[constants.NAME_LABEL] = name
+    if name:
+        labels[constants.NAME_LABEL] = name
     return Metadata(labels, annotations)
 
 
@@ -77,14 +79,20 @@ def _additional(
         selector = entry.namespace_selector
         if selector is None or selectors.matches(selector.plain(), labels):
             yield Metadata(
-                {key: _rendered(value, owner, name) for key, value in entry.labels.items()},
-                {key: _rendered(value, owner, name) for key, value in entry.annotations.items()},
+                dict(_filled(entry.labels, owner.metadata.name, name)),
+                dict(_filled(entry.annotations, owner.metadata.name, name)),
             )
 
 
-def _rendered(value: str, owner: tenant.Tenant, name: str) -> str:
+def _filled(values: Strings, owner: str, name: str) -> Iterator[tuple[str, str]]:
+    for key, value in values.items():
+        if name or "namespace" not in _TEMPLATE.findall(value):
+            yield key, rendered(value, owner, name)
+
+
+def rendered(value: str, owner: str, name: str) -> str:
     """Fill ``{{tenant.name}}`` and ``{{namespace}}``, the only two variables of these fields."""
-    words = {"tenant.name": owner.metadata.name, "namespace": name}
+    words = {"tenant.name": owner, "namespace": name}
     return _TEMPLATE.sub(lambda match: words[match[1]], value)
 
 
@@ -176,7 +184,8 @@ def check_required(
                 continue
             if key not in after:
                 return verdicts.Denial(f'required {kind} "{key}" not present')
-            if not regex.found(expression, after[key]):
+            # An empty expression matches any value.
+            if expression and not regex.found(expression, after[key]):
                 return verdicts.Denial(
                     f'required {kind} "{key}" value "{after[key]}" does not match '
                     f'regex "{expression}"'

@@ -112,7 +112,9 @@ def assign(namespace: Object, known: evidence.Evidence) -> tenant.Tenant | verdi
     klass = known.requester_class
     if klass is identity.Class.UNKNOWN or (klass is identity.Class.ADMIN and wanted.absent):
         return None
-    name = str((namespace.get("metadata") or {}).get("name") or "")
+    # With `generateName` there is no name yet, but what it begins with is known.
+    metadata = namespace.get("metadata") or {}
+    name = str(metadata.get("name") or metadata.get("generateName") or "")
     if wanted.label is not None or klass is identity.Class.ADMIN:
         return _requested(wanted, name, known)
     candidates = [t for t in known.tenants.values() if known.owned(t.metadata.name)]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from tenantry.api import meta
-from tenantry.api.capsule import constants, tenant
+from tenantry.api.capsule import common, constants, tenant
 from tenantry.directory import owners
 from tenantry.runtime import conditions
 from tenantry.tenancy import enforcement, metadata
@@ -26,6 +26,7 @@ class Space:
 
     :param error: why it could not be reconciled; empty when it is in order
     :param waiting: what its deletion still waits for; empty while it lives
+    :param pending: no reconcile has ended yet, so nobody knows
     """
 
     name: str
@@ -33,7 +34,25 @@ class Space:
     error: str = ""
     cordoned: bool = False
     waiting: str = ""
+    pending: bool = False
     managed: metadata.Metadata = field(default_factory=metadata.Metadata)
+
+
+def remembered(entry: tenant.Space, *, cordoned: bool) -> Space:
+    """Return what a tenant's status says of a namespace, until its controller has looked.
+
+    A new leader repeats it, instead of calling ready what failed or writing anything at all.
+    """
+    ready = next((c for c in entry.conditions if c.type == constants.READY), None)
+    found = entry.metadata or common.Metadata()
+    return Space(
+        name=entry.name,
+        uid=entry.uid,
+        error=ready.message if ready is not None and ready.status == "False" else "",
+        cordoned=cordoned,
+        pending=ready is None or ready.status == "Unknown",
+        managed=metadata.Metadata(found.labels, found.annotations),
+    )
 
 
 def desired(
@@ -93,7 +112,7 @@ def _tenant_conditions(
     problems = ([error] if error else []) + failed
     vain = enforcement.unenforced(spec)
     return [
-        _ready("; ".join(problems), generation),
+        _ready("; ".join(problems), generation, pending=any(space.pending for space in spaces)),
         _cordoned(found.spec.cordoned, constants.TENANT_CORDONED_MESSAGE, generation),
         meta.Condition(
             type=constants.ENFORCED,
@@ -109,7 +128,15 @@ def _tenant_conditions(
     ]
 
 
-def _ready(problem: str, generation: int) -> meta.Condition:
+def _ready(problem: str, generation: int, *, pending: bool) -> meta.Condition:
+    if pending and not problem:
+        return meta.Condition(
+            type=constants.READY,
+            status="Unknown",
+            reason=constants.RECONCILING_REASON,
+            message=constants.RECONCILING_MESSAGE,
+            observed_generation=generation,
+        )
     return meta.Condition(
         type=constants.READY,
         status="False" if problem else "True",
@@ -130,7 +157,7 @@ def _cordoned(is_cordoned: bool, words: str, generation: int) -> meta.Condition:
 
 
 def _space(space: Space, before: list[meta.Condition], *, cordoned: bool, now: float) -> Object:
-    wanted = [_ready(space.error, 0)]
+    wanted = [_ready(space.error, 0, pending=space.pending)]
     if cordoned or space.cordoned:
         wanted.append(
             _cordoned(

@@ -12,6 +12,7 @@ from tenantry.api import meta
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.core import errors, names, regex, selectors
 from tenantry.directory import identity
+from tenantry.tenancy import bindings, metadata
 
 MOST_PROBLEMS = 10
 
@@ -25,13 +26,13 @@ def message(kind: str, name: str, problems: list[str]) -> str:
     return f'{kind} "{name}" is invalid: {body}'
 
 
-def tenant_problems(found: tenant.Tenant, *, creating: bool) -> list[str]:
-    """Return what is wrong with a Tenant; an update keeps a name that was accepted before."""
+def tenant_problems(found: tenant.Tenant) -> list[str]:
+    """Return what is wrong with a Tenant."""
     spec = found.spec
     problems: list[str] = []
-    if creating and not names.is_dns_label(found.metadata.name):
+    if not names.is_dns_label(found.metadata.name):
         problems.append(
-            f'metadata.name: Invalid value: "{errors.shown(found.metadata.name)[1:-1]}": '
+            f"metadata.name: Invalid value: {errors.shown(found.metadata.name)}: "
             "must be at most 63 lower case letters, digits or '-', since it becomes the value "
             "of a label and the prefix of names"
         )
@@ -52,7 +53,7 @@ def tenant_problems(found: tenant.Tenant, *, creating: bool) -> list[str]:
         problems += _selector(selector, f"spec.permissions.matchOwners[{index}]")
     for key, value in sorted((spec.node_selector or {}).items()):
         problems += _label(key, value, "spec.nodeSelector")
-    problems += _namespace_options(spec.namespace_options)
+    problems += _namespace_options(spec.namespace_options, found.metadata.name)
     problems += [problem for field, value in _expressions(spec) for problem in _regex(value, field)]
     return problems
 
@@ -88,6 +89,26 @@ def configuration_problems(found: configuration.CapsuleConfiguration) -> list[st
     for field, subjects in (("users", spec.users), ("administrators", spec.administrators)):
         for index, subject in enumerate(subjects or ()):
             problems += _subject(subject.kind, subject.name, f"spec.{field}[{index}]")
+    for field, roles in (
+        ("administrationClusterRoles", spec.rbac.administration_cluster_roles),
+        ("promotionClusterRoles", spec.rbac.promotion_cluster_roles),
+    ):
+        for role, where in _roles(roles, f"spec.rbac.{field}"):
+            problems += _role(role, where)
+    problems += _role(spec.rbac.provisioner, "spec.rbac.provisioner")
+    problems += _role(spec.rbac.deleter, "spec.rbac.deleter")
+    if spec.rbac.provisioner == spec.rbac.deleter:
+        problems.append(
+            f"spec.rbac.deleter: Invalid value: {errors.shown(spec.rbac.deleter)}: must differ "
+            "from spec.rbac.provisioner, since both are written"
+        )
+    account = spec.impersonation.global_default_service_account
+    namespace = spec.impersonation.global_default_service_account_namespace
+    if bool(account) != bool(namespace):
+        problems.append(
+            "spec.impersonation: globalDefaultServiceAccount and "
+            "globalDefaultServiceAccountNamespace must both be set or both be absent"
+        )
     expressions = [("spec.protectedNamespaceRegex", spec.protected_namespace_regex)]
     if spec.node_metadata is not None:
         for field, rule in (
@@ -101,7 +122,7 @@ def configuration_problems(found: configuration.CapsuleConfiguration) -> list[st
             regex.compile(expression or "", field)
         except errors.InvalidValueError as problem:
             problems.append(
-                f'{field} "{errors.shown(expression)[1:-1]}" is not a valid regular expression: '
+                f"{field} {errors.shown(expression)} is not a valid regular expression: "
                 f"{problem.accepted}"
             )
     return problems
@@ -145,15 +166,36 @@ def _role(role: str, field: str) -> list[str]:
 def _binding(binding: Any, field: str) -> list[str]:
     problems = _role(binding.cluster_role_name, f"{field}.clusterRoleName")
     for index, subject in enumerate(binding.subjects):
-        where = f"{field}.subjects[{index}]"
-        if subject.kind == "ServiceAccount" and ":" in subject.name:
-            problems.append(
-                f"{where}.name: Invalid value: {errors.shown(subject.name)}: "
-                "must be the account's name alone; its namespace has a field of its own"
-            )
-        if subject.kind == "ServiceAccount" and not subject.namespace:
-            problems.append(f"{where}.namespace: Required value: for a ServiceAccount")
+        problems += _rbac_subject(subject, f"{field}.subjects[{index}]")
     return problems + _metadata(binding.labels, binding.annotations, field)
+
+
+def _rbac_subject(subject: meta.Subject, field: str) -> list[str]:
+    """Refuse what the API server would refuse in each RoleBinding.
+
+    A service account may go without a namespace: it is then that of the binding's own.
+    """
+    problems = []
+    kinds = ("User", "Group", "ServiceAccount")
+    if subject.kind not in kinds:
+        problems.append(
+            f"{field}.kind: Unsupported value: {errors.shown(subject.kind)}: "
+            f"must be one of {', '.join(kinds)}"
+        )
+    elif subject.kind != "ServiceAccount":
+        if subject.api_group not in {"", bindings.RBAC_GROUP}:
+            problems.append(
+                f"{field}.apiGroup: Unsupported value: {errors.shown(subject.api_group)}: "
+                f"must be {bindings.RBAC_GROUP}"
+            )
+        if not subject.name:
+            problems.append(f'{field}.name: Invalid value: "": must not be empty')
+    elif not names.is_dns_subdomain(subject.name):
+        problems.append(
+            f"{field}.name: Invalid value: {errors.shown(subject.name)}: "
+            "must be the account's name alone; its namespace has a field of its own"
+        )
+    return problems
 
 
 def _metadata(
@@ -163,7 +205,7 @@ def _metadata(
     for key, value in sorted((labels or {}).items()):
         problems += _label(key, value, f"{field}.labels")
     for key in sorted(annotations or {}):
-        problems += _key(key, f"{field}.annotations")
+        problems += _annotation_key(key, f"{field}.annotations")
     return problems
 
 
@@ -171,6 +213,11 @@ def _key(key: str, field: str) -> list[str]:
     if names.is_qualified_name(key):
         return []
     return [f"{field}: Invalid value: {errors.shown(key)}: must be a key such as example.com/name"]
+
+
+def _annotation_key(key: str, field: str) -> list[str]:
+    # The API server lets the prefix of an annotation's key have capitals.
+    return _key(key, field) if _key(key.lower(), field) else []
 
 
 def _label(key: str, value: str, field: str) -> list[str]:
@@ -193,7 +240,7 @@ def _selector(selector: meta.LabelSelector | None, field: str) -> list[str]:
     return []
 
 
-def _namespace_options(options: tenant.NamespaceOptions | None) -> list[str]:
+def _namespace_options(options: tenant.NamespaceOptions | None, owner: str) -> list[str]:
     if options is None:
         return []
     field = "spec.namespaceOptions"
@@ -208,15 +255,23 @@ def _namespace_options(options: tenant.NamespaceOptions | None) -> list[str]:
         )
     for where, extra in extras:
         for key, value in sorted((extra.labels or {}).items()):
-            # A template is judged by its shape only: its value is known per namespace.
-            problems += _label(key, "" if "{{" in value else value, f"{where}.labels")
+            if extra is not options.additional_metadata:
+                # The namespace's part is not known yet: any name must do.
+                value = metadata.rendered(value, owner, "x")
+            problems += _label(key, value, f"{where}.labels")
             if key in {constants.TENANT_LABEL, constants.NAME_LABEL}:
                 problems.append(f"{where}.labels[{key}]: Forbidden: this label ties a namespace "
                                 "to its tenant and is written by the platform")  # fmt: skip
         for key in sorted(extra.annotations or {}):
-            problems += _key(key, f"{where}.annotations")
+            problems += _annotation_key(key, f"{where}.annotations")
             if key == constants.NODE_SELECTOR_ANNOTATION:
                 problems.append(f"{where}.annotations[{key}]: Forbidden: use spec.nodeSelector")
+    required = options.required_metadata
+    if required is not None:
+        for key in sorted(required.labels):
+            problems += _key(key, f"{field}.requiredMetadata.labels")
+        for key in sorted(required.annotations):
+            problems += _annotation_key(key, f"{field}.requiredMetadata.annotations")
     return problems
 
 

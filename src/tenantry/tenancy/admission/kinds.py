@@ -28,9 +28,9 @@ def _of(resource: Resource) -> Callable[[admission.Review], bool]:
     )
 
 
-def _decoded(review: admission.Review, kind: type[T]) -> T | admission.Deny:
+def _decoded(review: admission.Review, obj: object, kind: type[T]) -> T | admission.Deny:
     try:
-        return msgspec.convert(review.object, kind, strict=False)
+        return msgspec.convert(obj, kind, strict=False)
     except msgspec.ValidationError as problem:
         return admission.Deny(f"{review.kind} is invalid: {problem}", code=422, reason="Invalid")
 
@@ -57,38 +57,50 @@ def validate_tenant(review: admission.Review, _: Known) -> Decision:
         if protected or constants.PROTECTED_ANNOTATION in annotations:
             return admission.Deny(PROTECTED)
         return admission.Allow()
-    found = _decoded(review, tenant.Tenant)
-    if isinstance(found, admission.Deny):
-        return found
-    problems = validation.tenant_problems(found, creating=review.operation == "CREATE")
-    return _judged(review, problems, validation.tenant_warnings(found))
+    return _judged(review, tenant.Tenant, validation.tenant_problems, validation.tenant_warnings)
 
 
 def validate_tenant_owner(review: admission.Review, _: Known) -> Decision:
     """Refuse a subject that nobody can be."""
     if review.operation == "DELETE":
         return admission.Allow()
-    found = _decoded(review, tenant_owner.TenantOwner)
-    if isinstance(found, admission.Deny):
-        return found
-    return _judged(review, validation.tenant_owner_problems(found), [])
+    return _judged(review, tenant_owner.TenantOwner, validation.tenant_owner_problems)
 
 
 def validate_configuration(review: admission.Review, _: Known) -> Decision:
     """Refuse a configuration that would lock people out or crash somebody."""
     if review.operation == "DELETE":
         return admission.Allow()
-    found = _decoded(review, configuration.CapsuleConfiguration)
+    return _judged(
+        review,
+        configuration.CapsuleConfiguration,
+        validation.configuration_problems,
+        validation.configuration_warnings,
+    )
+
+
+def _judged(
+    review: admission.Review,
+    kind: type[T],
+    problems_of: Callable[[T], list[str]],
+    warnings_of: Callable[[T], list[str]] = lambda _: [],
+) -> Decision:
+    """Refuse the problems that this request brings.
+
+    What was stored before stays: an object made under other rules can be changed elsewhere,
+    and its finalizers removed.
+    """
+    found = _decoded(review, review.object, kind)
     if isinstance(found, admission.Deny):
         return found
-    problems = validation.configuration_problems(found)
-    return _judged(review, problems, validation.configuration_warnings(found))
-
-
-def _judged(review: admission.Review, problems: list[str], warnings: list[str]) -> Decision:
+    problems = problems_of(found)
+    if problems and review.old is not None:
+        stored = _decoded(review, review.old, kind)
+        before = [] if isinstance(stored, admission.Deny) else problems_of(stored)
+        problems = [problem for problem in problems if problem not in before]
     if problems:
         return admission.Deny(validation.message(review.kind, review.name, problems))
-    return admission.Allow(tuple(warnings))
+    return admission.Allow(tuple(warnings_of(found)))
 
 
 MUTATING = (

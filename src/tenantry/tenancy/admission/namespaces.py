@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from tenantry.api import resources
-from tenantry.api.capsule import constants, tenant
+from tenantry.api.capsule import tenant
 from tenantry.core import regex
 from tenantry.directory import identity
 from tenantry.runtime import admission, jsonpatch
@@ -52,11 +52,7 @@ def assigned(obj: Object, owner: tenant.Tenant) -> Object:
     found["ownerReferences"] = [*references, mine]
     name = found.get("name") or ""
     wanted = metadata.desired(owner, name, metadata.of(result))
-    labels = {**(found.get("labels") or {}), **wanted.labels}
-    if not name:
-        # With generateName the API server writes this label itself, once there is a name.
-        labels.pop(constants.NAME_LABEL, None)
-    found["labels"] = labels
+    found["labels"] = {**(found.get("labels") or {}), **wanted.labels}
     annotations = {**(found.get("annotations") or {}), **wanted.annotations}
     if annotations:
         found["annotations"] = annotations

@@ -11,7 +11,7 @@ import dataclasses
 import msgspec
 
 from tenantry.api import resources
-from tenantry.api.capsule import constants
+from tenantry.api.capsule import constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import owners
@@ -113,11 +113,14 @@ class TenantController:
     ) -> None:
         known = self._known
         spaces = []
+        before = {space.uid: space for space in view.tenant.status.spaces}
         for member in members:
             space = known.spaces.get(member.name)
             if space is None or space.uid != member.uid:
                 # Not reconciled yet: its controller tells when it is, and this runs again.
-                space = status.Space(member.name, member.uid)
+                cordoned = member.labels.get(constants.CORDONED_LABEL) == constants.TRUE
+                entry = before.get(member.uid) or tenant.Space(name=member.name, uid=member.uid)
+                space = status.remembered(entry, cordoned=cordoned)
             waiting = self._waiting.get(member.name, "") if member.terminating else ""
             spaces.append(dataclasses.replace(space, waiting=waiting))
         for gone in [n for n in self._waiting if known.directory.namespace(n) is None]:
