@@ -16,6 +16,7 @@ from urllib import parse
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
+from tenantry.tenancy import ownership
 
 Object = dict[str, Any]
 
@@ -232,6 +233,7 @@ def policies() -> list[tuple[resources.Resource, Object]]:
         f"r.kind == 'Tenant' && r.apiVersion.startsWith('{constants.GROUP}/')) : []"
     )
     labelled = f"has(object.metadata.labels) && {label} in object.metadata.labels"
+    owned_before = labelled.replace("object.", "oldObject.")
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
@@ -266,6 +268,7 @@ def policies() -> list[tuple[resources.Resource, Object]]:
             "variables": [
                 {"name": "references", "expression": references},
                 {"name": "labelled", "expression": labelled},
+                {"name": "owned", "expression": f"oldObject != null && ({owned_before})"},
             ],
             "validations": [
                 {
@@ -274,9 +277,12 @@ def policies() -> list[tuple[resources.Resource, Object]]:
                         f"variables.references[0].name == object.metadata.labels[{label}]) "
                         ": size(variables.references) == 0"
                     ),
-                    "message": (
-                        "tenant label and ownerReference must both be set consistently "
-                        "or both be absent"
+                    "message": ownership.INCONSISTENT,
+                    # The words of the webhook, which this comes before.
+                    "messageExpression": (
+                        f"oldObject == null ? '{ownership.ONLY_OWNERS}' : "
+                        f"variables.owned ? '{ownership.INCOMPLETE}' : "
+                        f"'{ownership.NOT_PATCHABLE_IN}'"
                     ),
                     "reason": "Forbidden",
                 }
