@@ -25,6 +25,21 @@ asyncio.set_event_loop(None)
 _COUNTER = itertools.count()
 
 
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run shells under both loops that the roles run under; virtual time has a loop of its own."""
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+        "asyncio": asyncio.new_event_loop
+    }
+    if item.get_closest_marker("looptime") is None:
+        with contextlib.suppress(ImportError):  # optional
+            import uvloop
+
+            factories["uvloop"] = uvloop.new_event_loop
+    return factories
+
+
 class Until(Protocol):
     async def __call__(self, condition: Callable[[], Any], within: float = 20.0) -> None: ...
 

@@ -257,6 +257,7 @@ async def test_caches_that_do_not_fill_end_the_process(
     assert await asyncio.wait_for(made.run(), 20) == manager.CRASHED
 
 
+@pytest.mark.asyncio(loop_factories=["uvloop"])  # it takes ten seconds
 async def test_an_api_server_that_is_killed_costs_nothing(
     new_plane: Callable[..., testing.Plane], until: Until
 ) -> None:
@@ -277,11 +278,9 @@ async def test_an_api_server_that_is_killed_costs_nothing(
     async with kube.Client(config) as admin:
         await admin.create(resources.CONFIG_MAPS, config_map("default", "a-source", x="1"))
         await until(lambda: copier.maps.get("a-copy", "default"))
-        for turn in range(2):
-            plane.signal("kube-apiserver", signal.SIGKILL)
-            await written(admin, config_map("default", "a-source", x=f"again {turn}"))
-            await until(lambda: _data(copier, "a-copy") == _data(copier, "a-source"), 60)
-        assert _data(copier, "a-copy") == {"x": "again 1"}
+        plane.signal("kube-apiserver", signal.SIGKILL)
+        await written(admin, config_map("default", "a-source", x="2"))
+        await until(lambda: _data(copier, "a-copy") == {"x": "2"}, 60)
         listed = await admin.list(resources.CONFIG_MAPS, "default")
         assert set(copier.maps._store.keys()) == {
             ("default", json.loads(bytes(item))["metadata"]["name"]) for item in listed.items
