@@ -64,7 +64,8 @@ def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.St
     for row in found.evicted:
         victim = session.job_of(row)
         if victim is not None and len(victim.rows) > 1:
-            session.evictable.pop(victim.queue, None)
+            leaf = session.leaf(victim)
+            session.evictable.pop(leaf.name if leaf is not None else "", None)
     found.commit(search.action, search.job.key)
     session.decisions.reasons.pop(search.job.key, None)
     return True
@@ -75,7 +76,7 @@ def victims(
     job: sessions.JobState,
     filters: Iterable[Callable[[sessions.JobState], bool]],
     *,
-    only_queue: str = "",
+    own_queue: bool = False,
 ) -> Callable[[set[int]], Iterable[victim_order.Unit]]:
     """Return the iteration over a job's victims that `solver.Search` asks for."""
     tests = list(filters)
@@ -83,7 +84,8 @@ def victims(
     def allowed(victim: sessions.JobState) -> bool:
         return victim is not job and all(test(victim) for test in tests)
 
-    return lambda gone: victim_order.VictimOrder(session, allowed, gone=gone, only_queue=only_queue)
+    only = session.leaf(job) if own_queue else None
+    return lambda gone: victim_order.VictimOrder(session, allowed, gone=gone, only=only)
 
 
 def _delayed(session: sessions.Session, job: sessions.JobState) -> bool:

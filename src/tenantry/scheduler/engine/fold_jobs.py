@@ -17,8 +17,12 @@ from tenantry.scheduler.engine import (
 NOWHERE = fold_nodes.NOWHERE
 
 
+#: Queue and user.
+Account = tuple[str, str]
+
+
 class Ledger:
-    """What the jobs of one queue name hold and wait for, whether or not the queue exists."""
+    """What the jobs of one queue and user hold and wait for, whether or not the queue exists."""
 
     __slots__ = ("allocated", "allocated_fixed", "index", "memory", "pending")
 
@@ -35,6 +39,7 @@ class JobState:
     """A job with its gang and tasks; `tree` is None while it is set aside."""
 
     __slots__ = (
+        "account",
         "index",
         "invalid",
         "key",
@@ -51,6 +56,8 @@ class JobState:
         self.key = key
         self.spec: specs.Job | None = None
         self.queue = ""
+        #: Under which name it is charged: its queue, or its queue and user.
+        self.account = ("", "")
         self.preemptible = False
         self.tree: gangs.Group | None = None
         self.leaves: list[gangs.PodSet] = []
@@ -69,8 +76,8 @@ class JobFold(fold_nodes.NodeFold):
         super().__init__()
         self.jobs: dict[specs.Key, JobState] = {}
         self.row_of: dict[str, int] = {}
-        self.ledgers: dict[str, Ledger] = {}
-        self.by_queue: dict[str, dict[specs.Key, JobState]] = {}
+        self.ledgers: dict[Account, Ledger] = {}
+        self.by_account: dict[Account, dict[specs.Key, JobState]] = {}
         #: Rows of tasks whose constraints look at other pods.
         self.with_terms: set[int] = set()
         self.foreign: set[int] = set()
@@ -98,7 +105,7 @@ class JobFold(fold_nodes.NodeFold):
         for row in rows:
             self._leave(state, row)
         if state.spec is not None:
-            self.by_queue[state.spec.queue].pop(job.key, None)
+            self.by_account[state.account].pop(job.key, None)
         self._release(state)
         state.spec = job
         if job.stale_since is None:
@@ -106,8 +113,9 @@ class JobFold(fold_nodes.NodeFold):
         else:
             self.marked_stale[job.key] = state
         state.queue = job.queue
+        state.account = job.queue, job.user
         state.preemptible = validation.is_preemptible(job)
-        self.by_queue.setdefault(job.queue, {})[job.key] = state
+        self.by_account.setdefault(state.account, {})[job.key] = state
         kind = ("job", "/".join(job.key))
         self.set_aside.pop(kind, None)
         try:
@@ -116,7 +124,7 @@ class JobFold(fold_nodes.NodeFold):
         except errors.SetAside as problem:
             self.set_aside[kind] = str(problem)
         else:
-            self._adopt(state, job, tree)
+            self._adopt(state, tree)
         for row in rows:
             self._join(state, row)
         self.dirty[job.key] = state
@@ -131,7 +139,7 @@ class JobFold(fold_nodes.NodeFold):
         for row in rows:
             self._leave(state, row)
         self._release(state)
-        self.by_queue[state.spec.queue].pop(key, None)
+        self.by_account[state.account].pop(key, None)
         state.spec = None
         self.marked_stale.pop(key, None)
         self.set_aside.pop(("job", "/".join(key)), None)
@@ -153,9 +161,9 @@ class JobFold(fold_nodes.NodeFold):
             self.stale.pop(state.key, None)
             self.dirty.pop(state.key, None)
 
-    def _adopt(self, state: JobState, job: specs.Job, tree: gangs.Group) -> None:
+    def _adopt(self, state: JobState, tree: gangs.Group) -> None:
         columns = self.tables
-        account = self._ledger(job.queue).index
+        account = self._ledger(state.account).index
         fixed = not state.preemptible
         state.tree = tree
         state.leaves = list(gangs.podsets(tree))
@@ -179,7 +187,7 @@ class JobFold(fold_nodes.NodeFold):
         state.leaves = []
         state.index = {}
 
-    def _ledger(self, name: str) -> Ledger:
+    def _ledger(self, name: Account) -> Ledger:
         ledger = self.ledgers.get(name)
         if ledger is None:
             ledger = Ledger(len(self.tables.accounts), 3 + len(self.tables.extras))

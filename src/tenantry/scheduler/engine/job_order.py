@@ -92,8 +92,9 @@ class JobOrder:
         self._root = _Branch(self, None)
         leaves: dict[str, list[_Entry]] = {}
         for job, rows in jobs:
-            assert job.spec is not None
-            leaves.setdefault(job.spec.queue, []).append(_Entry(job, session.job_key(job), rows))
+            leaf = session.leaf(job)
+            assert leaf is not None
+            leaves.setdefault(leaf.name, []).append(_Entry(job, session.job_key(job), rows))
         for name, entries in leaves.items():
             entries.sort()
             branch = self._branch(session.queues[name])
@@ -153,8 +154,9 @@ class JobOrder:
 
     def push(self, job: sessions.JobState) -> None:
         """Put a job back, to be tried for its next tasks."""
-        assert job.spec is not None
-        branch = self._branches[job.spec.queue]
+        leaf = self.session.leaf(job)
+        assert leaf is not None
+        branch = self._branches[leaf.name]
         was_empty = branch.empty()
         heapq.heappush(branch.jobs, _Entry(job, self.session.job_key(job), None))
         branch.changed = True

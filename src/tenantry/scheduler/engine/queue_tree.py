@@ -13,7 +13,7 @@ _FLAT_ROOT = "default"
 
 def build(
     given: Mapping[str, specs.Queue],
-    ledgers: Mapping[str, fold_jobs.Ledger],
+    ledgers: Mapping[fold_jobs.Account, fold_jobs.Ledger],
     extras: tuple[str, ...],
     *,
     full_hierarchy: bool = True,
@@ -43,14 +43,48 @@ def build(
         if parent:
             queue.parent = tree[parent]
             tree[parent].children.append(queue)
-    for name, ledger in ledgers.items():
-        leaf = tree.get(name)
+    for account in sorted(ledgers):
+        _split_by_user(tree, account, len(resources))
+    for account, ledger in ledgers.items():
+        leaf = of_account(tree, account)
         if leaf is not None:
             for level in leaf.path():
                 for r in range(len(resources)):
                     level.allocated[r] += ledger.allocated[r]
                     level.allocated_fixed[r] += ledger.allocated_fixed[r]
     return tree, rejected
+
+
+def of_account(tree: Mapping[str, queues.Queue], account: fold_jobs.Account) -> queues.Queue | None:
+    """Return the queue that an account's jobs sit in; one of its own per user where shared."""
+    queue = tree.get(account[0])
+    if queue is not None and queue.users:
+        return tree.get(user_queue(account))
+    return queue
+
+
+def user_queue(account: fold_jobs.Account) -> str:
+    """Return the name of the queue that stands for one user of a queue."""
+    return f"{account[0]} (user {account[1] or '-'})"
+
+
+def _split_by_user(tree: dict[str, queues.Queue], account: fold_jobs.Account, width: int) -> None:
+    """Divide a queue between the users of its jobs: each is a child with equal weight."""
+    queue = tree.get(account[0])
+    if queue is None or not queue.users or user_queue(account) in tree:
+        return
+    if any(not child.of_user for child in queue.children):
+        return  # not a leaf: its jobs are refused anyway
+    child = queues.Queue(user_queue(account), index=len(tree), width=width)
+    child.of_user = True
+    child.parent = queue
+    child.priority = 0
+    child.limit = [queues.UNLIMITED] * width
+    child.quota = [0, 0, 0, *([queues.UNLIMITED] * (width - 3))]
+    child.preempt_min_runtime = queue.preempt_min_runtime
+    child.reclaim_min_runtime = queue.reclaim_min_runtime
+    queue.children.append(child)
+    tree[child.name] = child
 
 
 def _queue(spec: specs.Queue, index: int, resources: tuple[str, ...]) -> queues.Queue:

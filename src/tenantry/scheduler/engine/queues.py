@@ -32,6 +32,7 @@ class Queue:
         "lend",
         "limit",
         "name",
+        "of_user",
         "parent",
         "preempt_min_runtime",
         "priority",
@@ -72,7 +73,9 @@ class Queue:
         #: How much of an idle quota siblings may use, and how much beyond its own this may use.
         self.lend: Vector = [UNLIMITED] * width
         self.borrow: Vector = [UNLIMITED] * width
+        #: Its jobs are divided fairly between their users, each a child that is `of_user`.
         self.users = False
+        self.of_user = False
 
     def path(self) -> Iterator[Queue]:
         """Yield this queue, then its ancestors up to the root."""

@@ -51,8 +51,11 @@ class Session:
             full_hierarchy=settings.full_hierarchy,
         )
         self.roots = [queue for queue in self.queues.values() if queue.parent is None]
+        self._leaves = {
+            account: queue_tree.of_account(self.queues, account) for account in seen.ledgers
+        }
         self.state.accounts = [
-            list(self.queues[name].path()) if name in self.queues else [] for name in seen.ledgers
+            [] if leaf is None else list(leaf.path()) for leaf in self._leaves.values()
         ]
         self.total: list[queues.Amount] = [0] * (3 + len(self.state.extras))
         self.decisions = decisions.Decisions(self.state)
@@ -97,8 +100,12 @@ class Session:
 
     def leaf(self, job: JobState) -> queues.Queue | None:
         """Return the job's queue if jobs may sit there."""
-        queue = self.queues.get(job.spec.queue) if job.spec is not None else None
+        queue = self._leaves.get(job.account)
         return queue if queue is not None and not queue.children else None
+
+    def accounts_of(self, queue: queues.Queue) -> list[fold_jobs.Account]:
+        """Return the accounts whose jobs sit in a queue."""
+        return [account for account, leaf in self._leaves.items() if leaf is queue]
 
     def candidates(self) -> list[JobState]:
         """Return the pending jobs that may be tried; note why the others may not."""
@@ -129,7 +136,7 @@ class Session:
             return reasons.Reason(
                 reasons.NO_QUEUE, message, {"queue": spec.queue}, "create the queue or name another"
             )
-        if queue.children:
+        if self.leaf(job) is None:
             return reasons.Reason(
                 reasons.NO_QUEUE,
                 f"Queue '{spec.queue}' has child queues; jobs may only sit in leaf queues",

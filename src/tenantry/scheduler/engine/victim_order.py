@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 Unit = tuple["sessions.JobState", tuple[int, ...]]
 
 
-def evictable(session: sessions.Session, queue: str) -> list[sessions.JobState]:
+def evictable(session: sessions.Session, queue: queues.Queue) -> list[sessions.JobState]:
     """Return the preemptible jobs of a queue that run something, in serving order."""
-    found = session.evictable.get(queue)
+    found = session.evictable.get(queue.name)
     if found is None:
         jobs = [
             job
-            for job in session.observed.by_queue.get(queue, {}).values()
+            for account in session.accounts_of(queue)
+            for job in session.observed.by_account.get(account, {}).values()
             if job.preemptible and job.tree is not None and runs(session, job)
         ]
-        found = session.evictable[queue] = sorted(jobs, key=session.job_key)
+        found = session.evictable[queue.name] = sorted(jobs, key=session.job_key)
     # The worst go first, so that what is gone already gathers at the end.
     while found and not runs(session, found[-1]):
         found.pop()
@@ -94,7 +95,7 @@ class VictimOrder:
         allowed: Callable[[sessions.JobState], bool],
         *,
         gone: Collection[int] = (),
-        only_queue: str = "",
+        only: queues.Queue | None = None,
     ) -> None:
         self.session = session
         self._allowed = allowed
@@ -104,11 +105,7 @@ class VictimOrder:
             self._forget(row)
         self._width = 3 + len(session.state.extras)
         self._root = _Branch(self, None, self._width)
-        if only_queue:
-            if only_queue in session.queues:
-                self._grow([session.queues[only_queue]], self._root)
-        else:
-            self._grow(session.roots, self._root)
+        self._grow(session.roots if only is None else [only], self._root)
 
     def _forget(self, row: int) -> None:
         podset = self.session.state.podset[row]
@@ -121,7 +118,7 @@ class VictimOrder:
                 self._grow(queue.children, branch)
                 alive = bool(branch.children)
             else:
-                branch.jobs = evictable(self.session, queue.name)
+                branch.jobs = evictable(self.session, queue)
                 branch.left = len(branch.jobs)
                 alive = self._advance(branch)
             if alive:

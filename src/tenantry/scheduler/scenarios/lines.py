@@ -56,10 +56,10 @@ def _division(line: Json) -> Json:
         for field, name in _FIELDS.items():
             getattr(queue, field)[r] = given[name]
         siblings.append(queue)
-    divide = division.divide
     if line["mode"] == "over_quota_only":
-        divide = division.by_weight
-    remaining = divide(siblings, r, line["total"], k=line["k"])
+        remaining = division.by_weight(siblings, r, line["total"], k=line["k"])
+    else:
+        remaining = division.divide(siblings, r, line["total"], k=line["k"])
     return {"fair_share": {q.name: q.fair[r] for q in siblings}, "remaining": remaining}
 
 

@@ -28,7 +28,7 @@ class Preempt:
                     NAME,
                     job,
                     rows,
-                    evicting.victims(session, job, filters, only_queue=job.queue),
+                    evicting.victims(session, job, filters, own_queue=True),
                     lambda outcome: all(
                         valid(outcome) for valid in session.points.preempt_validators
                     ),

@@ -20,7 +20,7 @@ class Reclaim:
         for job, rows, failures in evicting.eligible(session, self.name):
             if all(may(job, rows) for may in points.may_reclaim):
                 filters = [
-                    _of_others(job.queue),
+                    _of_others(session, job),
                     *(make(job, rows) for make in points.reclaim_victims),
                 ]
                 search = solver.Search(
@@ -38,8 +38,11 @@ class Reclaim:
             yield
 
 
-def _of_others(queue: str) -> Callable[[fold_jobs.JobState], bool]:
-    return lambda victim: victim.queue != queue
+def _of_others(
+    session: session.Session, job: fold_jobs.JobState
+) -> Callable[[fold_jobs.JobState], bool]:
+    leaf = session.leaf(job)
+    return lambda victim: session.leaf(victim) is not leaf
 
 
 def build() -> plugin.Action:

@@ -14,6 +14,7 @@ from tenantry.scheduler.engine import (
     division,
     humanise,
     plugin,
+    queue_tree,
     queues,
     reasons,
     reclaimable,
@@ -94,8 +95,8 @@ def set_requests(session: session.Session) -> None:
     """Set what each queue holds and waits for, roll-up included."""
     width = len(session.total)
     by_index = session.observed.shapes_by_index
-    for name, ledger in session.observed.ledgers.items():
-        leaf = session.queues.get(name)
+    for account, ledger in session.observed.ledgers.items():
+        leaf = queue_tree.of_account(session.queues, account)
         if leaf is None:
             continue
         waiting = list(ledger.pending)
@@ -113,13 +114,13 @@ def set_requests(session: session.Session) -> None:
 def _request_claims(session: session.Session) -> None:
     """Count the GPUs that pending tasks ask for through claims, each claim once."""
     state = session.state
-    waiting: dict[str, list[int]] = {}
+    waiting: dict[tuple[str, str], list[int]] = {}
     for row in sorted(session.observed.claiming):
         job = session.job_of(row)
         if job is not None and state.status[row] == status.PENDING:
-            waiting.setdefault(job.queue, []).append(row)
-    for name, rows in waiting.items():
-        leaf = session.queues.get(name)
+            waiting.setdefault(job.account, []).append(row)
+    for account, rows in waiting.items():
+        leaf = queue_tree.of_account(session.queues, account)
         if leaf is not None:
             gpus = session.charges(rows)[2] - sum(state.shape_of[row].gpus for row in rows)
             for level in leaf.path():
@@ -231,14 +232,13 @@ def _victim_filter(
 ) -> Callable[[plugin.JobState], bool]:
     ours = session.leaf(job)
     request = session.charges(rows)
-    by_queue: dict[str, bool] = {}
+    verdicts: dict[tuple[str, str], bool] = {}
 
     def allowed(victim: plugin.JobState) -> bool:
-        name = victim.queue
-        verdict = by_queue.get(name)
+        verdict = verdicts.get(victim.account)
         if verdict is None:
             theirs = session.leaf(victim)
-            verdict = by_queue[name] = (
+            verdict = verdicts[victim.account] = (
                 ours is not None
                 and theirs is not None
                 and reclaimable.may_be_victim(ours, request, theirs)
