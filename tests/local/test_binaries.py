@@ -41,7 +41,7 @@ def resolve(
     return binaries.resolve(
         wanted,
         environ={"TENANTRY_CACHE_DIR": str(tmp_path / "cache"), **(environ or {})},
-        step=progress.Step("test"),
+        report=progress.Silent(),
         made_by=binaries.Sources(download=downloads or Maker(), build=builds or Maker()),
     )
 
@@ -163,7 +163,7 @@ def test_without_leave_to_make_nothing_is_made(tmp_path: Path) -> None:
         binaries.resolve(
             [plan.ETCD],
             environ={"TENANTRY_CACHE_DIR": str(tmp_path)},
-            step=progress.Step("test"),
+            report=progress.Silent(),
             make=False,
         )
     assert list(tmp_path.iterdir()) == []

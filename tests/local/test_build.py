@@ -86,7 +86,8 @@ def test_progress_counts_packages(tmp_path: Path, go: Path) -> None:
     step = progress.Step("test")
     with pytest.raises(download.Refused):
         builds(tmp_path, go).make(ETCD, tmp_path / "target", step)
-    assert step.detail == "building etcd with go1.26.8, 2 packages"
+    assert step.detail == "building from source with go1.26.8"
+    assert step.count == "2 packages compiled"
 
 
 def test_stages_come_from_kwoks_own_module(tmp_path: Path, go: Path) -> None:

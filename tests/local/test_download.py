@@ -102,7 +102,8 @@ def test_progress_tells_how_far_it_is(mirror: Mirror, target: Path) -> None:
     mirror.publish(b"x" * 3_000_000)
     step = progress.Step("test")
     download.Downloads(environ={download.URL: mirror.url}).fetch(KUBECTL, target, step)
-    assert "3 of 3 MB" in step.detail
+    assert step.detail.startswith("downloading from 127.0.0.1:")
+    assert step.count == "3 of 3 MB"
 
 
 def test_an_archive_and_a_list_of_checksums(mirror: Mirror, target: Path) -> None:

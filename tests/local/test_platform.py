@@ -170,7 +170,7 @@ class TestDownDuringUp:
         with state.locked(kept.lock), start_up(environ) as up:
             assert up.stderr is not None
             for line in up.stderr:
-                if f"waiting for process {os.getpid()}" in line:
+                if f"for process {os.getpid()}, which makes" in line:
                     break
             assert platform.down(progress.Silent())
             _, told = up.communicate(timeout=30)

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tenantry.core import clock
 from tenantry.local import progress
 
 
@@ -55,6 +56,37 @@ def test_on_a_terminal_the_running_step_is_overwritten() -> None:
             time.sleep(0.01)
     assert "\r\x1b[K  building" in out.getvalue()
     assert out.getvalue().count("\n") == 1
+
+
+def test_elsewhere_a_long_step_is_mentioned_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    out = io.StringIO()
+
+    def until(lines: int) -> None:
+        deadline = time.monotonic() + 5
+        while out.getvalue().count("\n") < lines:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    with progress.Progress(out).step("etcd") as step:
+        step.detail = "building"
+        step.count = "1 package"
+        now[0] += 5
+        until(1)
+        step.count = "2 packages"
+        time.sleep(0.5)
+        now[0] += progress.QUIET + 1
+        until(2)
+        step.detail = "linking"
+        until(3)
+    assert [line.split("   ")[-1] for line in out.getvalue().splitlines()[:3]] == [
+        "building, 1 package",
+        "building, 2 packages",
+        "linking, 2 packages",
+    ]
 
 
 def test_nobody_to_tell_is_no_error() -> None:

@@ -285,7 +285,6 @@ def binaries(bin_dir: str, output: str) -> None:
     environ = dict(os.environ)
     if bin_dir:
         environ[getting.BIN_DIR] = bin_dir
-    with progress.Progress().step("binaries") as step:
-        found = getting.resolve(list(artefacts.ALL), environ=environ, step=step)
+    found = getting.resolve(list(artefacts.ALL), environ=environ, report=progress.Progress())
     rows = [(name, artefacts.ALL[name].version, path) for name, path in found.items()]
     printers.show(found, output, lambda: printers.table(("NAME", "VERSION", "PATH"), rows))

@@ -47,7 +47,7 @@ def resolve(
     wanted: Sequence[str],
     *,
     environ: Mapping[str, str],
-    step: progress.Step,
+    report: progress.Progress,
     made_by: Sources | None = None,
     make: bool = True,
 ) -> dict[str, str]:
@@ -55,31 +55,27 @@ def resolve(
 
     :param make: False = only what is there already
     """
-    found: dict[str, str] = {}
-    reasons: list[tuple[str, str]] = []
-    missing = [artefacts.ALL[name] for name in wanted]
-    if given := environ.get(BIN_DIR):
-        found = _given(Path(given), missing)
-        reasons.append((f"{BIN_DIR}={given}", "not there"))
-    else:
-        reasons.append((BIN_DIR, "not set"))
-    missing = [artefact for artefact in missing if artefact.name not in found]
-    if not missing:
-        step.detail = given or ""
-        return found
+    asked = [artefacts.ALL[name] for name in wanted]
+    given = environ.get(BIN_DIR)
     kept = cache.Cache(state.cache_home(environ))
-    flaws = kept.flaws(missing)
-    if any(flaws.values()):
+    with report.step("binaries") as step:
+        found = _given(Path(given), asked) if given else {}
+        rest = [artefact for artefact in asked if artefact.name not in found]
+        flaws = kept.flaws(rest)
+        lacking = [name for name, flaw in flaws.items() if flaw]
+        step.detail = f"from {given}" if not rest else f"from {kept.root}"
+        if lacking:
+            step.detail = f"to be made: {', '.join(lacking)}"
+    if lacking:
+        reasons = [(f"{BIN_DIR}={given}", "not there") if given else (BIN_DIR, "not set")]
         if not make:
-            reasons.append((f"cache {kept.root}", _summary(flaws)))
-            raise errors.NoBinariesError([n for n, flaw in flaws.items() if flaw], reasons)
+            raise errors.NoBinariesError(
+                lacking, [*reasons, (f"cache {kept.root}", _summary(flaws))]
+            )
         _make_missing(
-            kept, missing, reasons=reasons, step=step, made_by=made_by or sources(environ)
+            kept, rest, reasons=reasons, report=report, made_by=made_by or sources(environ)
         )
-        step.detail = f"kept in {kept.root}"
-    else:
-        step.detail = f"from {kept.root}"
-    return found | {artefact.name: str(kept.path(artefact)) for artefact in missing}
+    return found | {artefact.name: str(kept.path(artefact)) for artefact in rest}
 
 
 def _given(folder: Path, wanted: Sequence[artefacts.Artefact]) -> dict[str, str]:
@@ -112,31 +108,31 @@ def _make_missing(
     kept: cache.Cache,
     wanted: Sequence[artefacts.Artefact],
     *,
-    reasons: list[tuple[str, str]],
-    step: progress.Step,
+    reasons: Sequence[tuple[str, str]],
+    report: progress.Progress,
     made_by: Sources,
 ) -> None:
     kept.prepare(ROOM)
     lock = state.Lock(kept.lock)
-    while not lock.acquire():
-        step.detail = f"waiting for process {state.holder(kept.lock)}, which prepares the binaries"
-        time.sleep(0.5)
+    if not lock.acquire():
+        with report.step("waiting") as step:
+            while not lock.acquire():
+                step.detail = f"for process {state.holder(kept.lock)}, which makes the binaries"
+                time.sleep(0.5)
     try:
         kept.sweep()
         flaws = kept.flaws(wanted)  # again: whoever had the lock has made them, perhaps
-        reasons.append((f"cache {kept.root}", _summary(flaws)))
-        refused: dict[str, dict[str, str]] = {}
         for artefact in wanted:
-            if flaws[artefact.name]:
+            if not flaws[artefact.name]:
+                continue
+            with report.step(artefact.name) as step:
                 why = _make(kept, artefact, step=step, made_by=made_by)
                 if why:
-                    refused[artefact.name] = why
                     # Without this one nothing starts; the others can wait for the next attempt.
-                    break
+                    cached = (f"cache {kept.root}", _summary(flaws))
+                    raise errors.NoBinariesError([artefact.name], [*reasons, cached, *why.items()])
     finally:
         lock.release()
-    for why in refused.values():
-        raise errors.NoBinariesError(list(refused), [*reasons, *why.items()])
 
 
 def _make(
@@ -151,6 +147,7 @@ def _make(
             if flaw := artefacts.flaw(artefact, target):
                 raise download.Refused(f"what it gave {flaw}")
             kept.add(artefact, target, origin)
+            step.detail, step.count = origin, ""
             return {}
         except download.Refused as err:
             why[name] = str(err)

@@ -34,10 +34,10 @@ class Builds:
         """Put the built file at `target` and return its origin; raises Refused."""
         go = self._go = self._go or self.find_go(step)
         if artefact.name == plan.STAGES:
-            step.detail = f"reading {artefact.name} from its module"
+            step.detail = "reading them from kwok's module"
             return self._stages(artefact, target, go)
         version = _version(go, self._env())
-        step.detail = f"building {artefact.name} with {version}"
+        step.detail = f"building from source with {version}"
         command = [
             str(go),
             "build",
@@ -145,7 +145,6 @@ class Builds:
         """Run a build that dies with us, counting the packages it has compiled."""
         log = self.home / "control-plane" / f"build-{what}.log"
         log.unlink(missing_ok=True)
-        detail = step.detail
         try:
             process = children.start(command, env=self._env(), log=log, cwd=cwd)
         except OSError as err:
@@ -153,7 +152,7 @@ class Builds:
         try:
             while process.poll() is None:
                 time.sleep(0.2)
-                step.detail = f"{detail}, {_compiled(log)} packages"
+                step.count = f"{_compiled(log)} packages compiled"
         except BaseException:
             children.send(process, signal.SIGKILL)
             process.wait()

@@ -99,6 +99,7 @@ class Downloads:
     ) -> str:
         hashed = hashlib.sha256()
         done, started = 0, clock.monotonic()
+        step.detail = f"downloading from {parse.urlsplit(url).netloc}"
         async with session.get(url) as answer:
             if answer.status != 200:
                 raise Refused(f"{url} answered {answer.status}")
@@ -110,9 +111,7 @@ class Downloads:
                         hashed.update(chunk)
                         done += len(chunk)
                         of = f" of {total / 1e6:.0f}" if total else ""
-                        step.detail = (
-                            f"downloading {target.name.split('-', 1)[-1]}: {done / 1e6:.0f}{of} MB"
-                        )
+                        step.count = f"{done / 1e6:.0f}{of} MB"
                         spent = clock.monotonic() - started
                         if spent > self.patience and done / spent < self.slowest:
                             raise Refused(

@@ -163,11 +163,10 @@ class Platform:
         wanted = [plan.ETCD, plan.API_SERVER, plan.KUBECTL, *options.components]
         if plan.KWOK in options.components:
             wanted.append(plan.STAGES)
-        with report.step("binaries") as step:
-            environ = dict(self.environ)
-            if options.bin_dir:
-                environ[binaries.BIN_DIR] = options.bin_dir
-            found = binaries.resolve(wanted, environ=environ, step=step, make=options.make_binaries)
+        environ = dict(self.environ)
+        if options.bin_dir:
+            environ[binaries.BIN_DIR] = options.bin_dir
+        found = binaries.resolve(wanted, environ=environ, report=report, make=options.make_binaries)
         described = self._plan(options, before, found)
         with report.step("certificates"):
             credentials.ensure(described, self.paths, clock.wall())

@@ -11,16 +11,21 @@ from typing import TextIO
 from tenantry.core import clock
 
 #: Seconds between two lines about a step that goes on, where lines cannot be overwritten.
-QUIET = 30.0
+QUIET = 15.0
 
 
 class Step:
-    """A step in progress; `detail` is shown while it lasts and beside its result."""
+    """A step in progress.
+
+    `detail` says what is being done, and beside the result what was done; `count`, how far that
+    has come.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.started = clock.monotonic()
         self.detail = ""
+        self.count = ""
 
     @property
     def seconds(self) -> float:
@@ -55,13 +60,14 @@ class Progress:
         self._write(f"  {text}\n")
 
     def _tick(self, step: Step, ended: threading.Event) -> None:
-        shown = ""
-        while not ended.wait(0.2 if self.live else 1.0):
-            line = f"  {step.name:<26} {step.seconds:>6.0f} s   {step.detail or '...'}"
+        shown, due = "", 3.0
+        while not ended.wait(0.2):
+            count = f", {step.count}" if step.count else ""
+            line = f"  {step.name:<26} {step.seconds:>6.0f} s   {step.detail or '...'}{count}"
             if self.live:
                 self._write(f"\r\x1b[K{line[:118]}")
-            elif step.seconds > 2 and (step.detail != shown or int(step.seconds) % int(QUIET) == 0):
-                shown = step.detail
+            elif step.seconds > due or (step.detail != shown and step.seconds > 3):
+                shown, due = step.detail, step.seconds + QUIET
                 self._write(f"{line}\n")
 
     def _clear(self) -> None:
