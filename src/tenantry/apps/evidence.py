@@ -15,6 +15,7 @@ import msgspec
 from tenantry.api import meta, resources
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.api.capsule import resources as capsule
+from tenantry.core import names
 from tenantry.directory import identity, owners
 from tenantry.directory import state as directory
 from tenantry.kube import client as kube
@@ -55,6 +56,10 @@ class Gatherer:
             return await self._live(review, requester)
         return await self._remembered(review, requester)
 
+    async def exists(self, name: str) -> bool:
+        """Ask the API server whether there is a namespace of that name."""
+        return await self._read_namespace(name) is not None
+
     async def _live(
         self, review: admission.Review, requester: identity.Requester
     ) -> evidence.Evidence:
@@ -66,8 +71,8 @@ class Gatherer:
         home, promotions = home_read.result()
         roster = identity.roster(config, tenant_owners, self._controllers)
         klass = roster.classify(requester, lambda _: home)
-        names = tenants_needed(review, klass)
-        found = await self._tenants() if names is None else await self._named(names)
+        needed = tenants_needed(review, klass)
+        found = await self._tenants() if needed is None else await self._named(needed)
 
         def owners_of(owner: tenant.Tenant) -> Sequence[owners.Owner]:
             mine = promotions if home == owner.metadata.name else ()
@@ -163,9 +168,9 @@ class Gatherer:
         listed = await self._client.list(capsule.TENANTS)
         return [state.tenant_view(raw).tenant for raw in listed.items]
 
-    async def _named(self, names: Sequence[str]) -> list[tenant.Tenant]:
+    async def _named(self, wanted: Sequence[str]) -> list[tenant.Tenant]:
         """Read tenants by name; one that does not exist is simply not in the answer."""
-        read = await asyncio.gather(*(self._one(name) for name in names))
+        read = await asyncio.gather(*(self._one(name) for name in wanted))
         return [found for found in read if found is not None]
 
     async def _one(self, name: str) -> tenant.Tenant | None:
@@ -190,9 +195,5 @@ def tenants_needed(review: admission.Review, klass: identity.Class) -> list[str]
     if creating and klass is identity.Class.CAPSULE and wanted.label is None:
         return None
     stored = ownership.assignment(review.old)
-    # Names that no Tenant can have are not asked for: the path of the request would be refused.
-    return sorted(name for name in stored.mentioned | wanted.mentioned if _possible(name))
-
-
-def _possible(name: str) -> bool:
-    return bool(name) and "/" not in name and "%" not in name and name not in {".", ".."}
+    # Names that no Tenant can have are not asked for: they would change the path of the request.
+    return sorted(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))
