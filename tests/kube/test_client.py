@@ -378,3 +378,23 @@ async def test_closed_client_refuses(plane: testing.Plane) -> None:
     await connected.close()
     with pytest.raises(RuntimeError, match="closed"):
         await connected.request("GET", "/version")
+
+
+async def test_a_collection_is_deleted_by_selector_only(
+    admin: client.Client, namespace: str
+) -> None:
+    for name in ("one", "two"):
+        await admin.create(resources.CONFIG_MAPS, config_map(namespace, name))
+    await admin.create(
+        resources.CONFIG_MAPS, {"metadata": {"name": "other", "namespace": namespace}}
+    )
+    for where, selector in ((namespace, ""), ("", OURS)):
+        with pytest.raises(core_errors.InvalidValueError, match="selector"):
+            await admin.delete_collection(resources.CONFIG_MAPS, where, label_selector=selector)
+    await admin.delete_collection(
+        resources.CONFIG_MAPS, namespace, label_selector=OURS, dry_run=True
+    )
+    assert len((await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS)).items) == 2
+    await admin.delete_collection(resources.CONFIG_MAPS, namespace, label_selector=OURS)
+    assert not (await admin.list(resources.CONFIG_MAPS, namespace, label_selector=OURS)).items
+    assert await admin.get(resources.CONFIG_MAPS, "other", namespace)

@@ -153,6 +153,13 @@ def test_conflict_lists_fields_of_others() -> None:
             ),
             False,
         ),
+        (
+            errors.from_response(
+                500,
+                status(500, "InternalError", 'admission webhook "x" denied the request: later'),
+            ),
+            False,
+        ),
     ],
 )
 def test_which_answers_leave_a_write_unknown(error: errors.ApiError, unknown: bool) -> None:

@@ -18,11 +18,13 @@ import aiohttp
 
 from tenantry.core import clock
 from tenantry.kube import config as configs
-from tenantry.kube import credentials, errors, retry, transport
+from tenantry.kube import credentials, errors, retry, transport, warning
 
 T = TypeVar("T")
 #: Seconds below which another try is not begun.
 SHORTEST = 0.01
+#: Seconds the API server gives a request at most (`--request-timeout`), so no need to ask for it.
+LONGEST_ASKED = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Attempt:
 
 
 Observer = Callable[[Attempt], None]
+Warn = Callable[[str], None]
 
 
 def impersonation_headers(impersonate: configs.Impersonate | None) -> list[tuple[str, str]]:
@@ -70,12 +73,14 @@ class Caller:
         timeout: float,
         policy: retry.Policy,
         observer: Observer | None,
+        warn: Warn | None = None,
     ) -> None:
         self.pools = pools
         self.user_agent = user_agent
         self.timeout = timeout
         self.policy = policy
         self.observer = observer
+        self.warn = warn or warning.Log()
         self._headers = [("User-Agent", user_agent), *impersonation_headers(impersonate)]
 
     def view(self, impersonate: configs.Impersonate) -> Caller:
@@ -87,6 +92,7 @@ class Caller:
             timeout=self.timeout,
             policy=self.policy,
             observer=self.observer,
+            warn=self.warn,
         )
 
     async def call(
@@ -100,11 +106,13 @@ class Caller:
         seconds = self.timeout if timeout is None else timeout
         deadline = clock.monotonic() + seconds
         request = self._ours(request, [("Accept-Encoding", "gzip")])
+        # A read that nobody waits for does no harm, and its query may not be ours to add to.
+        limited = _limited if effect != "none" else _as_it_is
         return await self._until(
             deadline,
             request,
             effect,
-            lambda credential, left: self._send(request, credential, left),
+            lambda credential, left: self._send(limited(request, left), credential, left),
         )
 
     async def open(
@@ -142,6 +150,11 @@ class Caller:
                 return await attempt_once(credential, deadline - clock.monotonic())
             except transport.Lost as lost:
                 error = _meaning(lost, operation, effect)
+                if lost.untrusted and not refreshed and self.pools.source.renewable:
+                    # The server's CA may just have been replaced, in the file, too.
+                    refreshed = True
+                    self.pools.source.invalidate(credential)
+                    continue
             except errors.ApiError as answer:
                 error = answer
                 if effect != "none" and errors.unknown_outcome(answer):
@@ -173,11 +186,14 @@ class Caller:
     ) -> transport.Response:
         begun = clock.monotonic()
         code = 0
+        left = max(left, 0.001)
         try:
-            response = await self.pools.send(request, credential, timeout=max(left, 0.001))
+            response = await self.pools.send(request, credential, timeout=left)
             code = response.status
         finally:
             self._observe(request, code, begun)
+        for text in warning.parse(response.warnings):
+            self.warn(text)
         if 200 <= code < 300:
             return response
         raise errors.from_response(code, response.body, response.headers)
@@ -209,6 +225,19 @@ class Caller:
         if self.observer is not None:
             path = request.target.partition("?")[0]
             self.observer(Attempt(request.method, path, code, clock.monotonic() - begun))
+
+
+def _limited(request: transport.Request, left: float) -> transport.Request:
+    """Tell the API server how long we wait: a write must not happen after its deadline."""
+    if left >= LONGEST_ASKED:
+        return request
+    joint = "&" if "?" in request.target else "?"
+    milliseconds = max(1, int(left * 1000))
+    return dataclasses.replace(request, target=f"{request.target}{joint}timeout={milliseconds}ms")
+
+
+def _as_it_is(request: transport.Request, _left: float) -> transport.Request:
+    return request
 
 
 def _meaning(lost: transport.Lost, operation: str, effect: retry.Effect) -> errors.KubeError:

@@ -42,6 +42,7 @@ class Client(reads.Reads):
     :param connections: at most this many for calls; watches have connections of their own
     :param timeout: seconds per call, all tries included
     :param observer: called after each try, for metrics; must not raise
+    :param on_warning: called with each warning of the API server; by default new ones are logged
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Client(reads.Reads):
         timeout: float = 30.0,
         policy: retry.Policy | None = None,
         observer: calls.Observer | None = None,
+        on_warning: calls.Warn | None = None,
     ) -> None:
         self.config = config
         self._caller = calls.Caller(
@@ -62,6 +64,7 @@ class Client(reads.Reads):
             timeout=timeout,
             policy=policy or retry.Policy(),
             observer=observer,
+            warn=on_warning,
         )
         self._owner = True
 
@@ -220,29 +223,49 @@ class Client(reads.Reads):
         :raises NotFound: when there is none
         :raises Conflict: when a precondition does not hold
         """
-        preconditions = {
-            key: value
-            for key, value in (("uid", uid), ("resourceVersion", resource_version))
-            if value
-        }
-        options: Object = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": propagation,
-        }
-        if preconditions:
-            options["preconditions"] = preconditions
-        if grace_seconds is not None:
-            options["gracePeriodSeconds"] = grace_seconds
-        if dry_run:
-            # Beside a body, the server ignores the query of a delete.
-            options["dryRun"] = ["All"]
+        options = _delete_options(
+            {"uid": uid, "resourceVersion": resource_version}, propagation, grace_seconds, dry_run
+        )
         return await self._write(
             "DELETE",
             resource.path(namespace, reads.named(name)),
             options,
             query={},
             effect="none" if dry_run else None,
+            timeout=timeout,
+        )
+
+    async def delete_collection(
+        self,
+        resource: resources.Resource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        propagation: Propagation = "Background",
+        grace_seconds: int | None = None,
+        dry_run: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        """Delete all that the selectors match, one by one inside the API server.
+
+        It is not atomic: after an error some may be gone. Deleting again is harmless.
+
+        :raises InvalidValueError: without any selector, and for all namespaces at once: too easily
+            that is a mistake
+        """
+        if not (label_selector or field_selector) or (resource.namespaced and not namespace):
+            raise core_errors.InvalidValueError(
+                "selector",
+                label_selector,
+                "a selector is needed, and a namespace if the kind has one",
+            )
+        await self._write(
+            "DELETE",
+            resource.path(namespace),
+            _delete_options({}, propagation, grace_seconds, dry_run),
+            query={"labelSelector": label_selector, "fieldSelector": field_selector},
+            effect="none" if dry_run else "repeatable",
             timeout=timeout,
         )
 
@@ -271,6 +294,24 @@ class Client(reads.Reads):
 
 def _options(dry_run: bool, field_manager: str) -> dict[str, str]:
     return {"dryRun": "All" if dry_run else "", "fieldManager": field_manager}
+
+
+def _delete_options(
+    preconditions: Mapping[str, str], propagation: str, grace_seconds: int | None, dry_run: bool
+) -> Object:
+    options: Object = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": propagation,
+    }
+    if held := {key: value for key, value in preconditions.items() if value}:
+        options["preconditions"] = held
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = grace_seconds
+    if dry_run:
+        # Beside a body, the server ignores the query of a delete.
+        options["dryRun"] = ["All"]
+    return options
 
 
 def _typed(resource: resources.Resource, obj: Mapping[str, Any]) -> Object:

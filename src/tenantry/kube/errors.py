@@ -308,13 +308,17 @@ def from_status(raw: bytes) -> ApiError:
     return _build(status.code or 500, status, None)
 
 
+#: How a 500 begins that a webhook caused: by failing, or by refusing with that very code.
+_ASKED_BEFORE = ("failed calling webhook", " denied the request")
+
+
 def unknown_outcome(error: ApiError) -> bool:
     """Tell whether a write answered with `error` may nevertheless have happened.
 
     5xx that is no Status comes from something between us and the API server. With a Status:
     504 is the request's own time-out, 500 InternalError covers etcd errors after the write was
     proposed, and panics. ServerTimeout, 501 and 503 are said before anything is done, and a
-    failing webhook is asked before the write.
+    webhook is asked before the write.
     """
     if error.code < 500:
         return False
@@ -322,7 +326,7 @@ def unknown_outcome(error: ApiError) -> bool:
         return True
     if error.code in {501, 503} or error.reason == "ServerTimeout":
         return False
-    return "failed calling webhook" not in error.message
+    return not any(words in error.message for words in _ASKED_BEFORE)
 
 
 def _build(code: int, status: _Status, headers: Mapping[str, str] | None) -> ApiError:

@@ -36,11 +36,13 @@ class Lost(Exception):
     """Raised when no complete answer came.
 
     :param sent: whether the request may have reached the server
+    :param untrusted: whether it ended because the server's certificate is not trusted
     """
 
-    def __init__(self, why: str, *, sent: bool) -> None:
+    def __init__(self, why: str, *, sent: bool, untrusted: bool = False) -> None:
         self.why = why
         self.sent = sent
+        self.untrusted = untrusted
         super().__init__(why)
 
 
@@ -61,6 +63,8 @@ class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    #: Values of the `Warning` headers, see `warning`.
+    warnings: Sequence[str] = ()
 
 
 @dataclasses.dataclass
@@ -129,7 +133,8 @@ class Transport:
             async with asyncio.timeout(timeout):
                 async with self._start(self._calls, request, credential, progress) as response:
                     body = await response.read()
-                    return Response(response.status, response.headers, body)
+                    headers = response.headers
+                    return Response(response.status, headers, body, headers.getall("Warning", ()))
         # aiohttp's own time-outs are both kinds; they say more than ours.
         except aiohttp.ClientError as error:
             raise _lost(error, progress) from error
@@ -235,7 +240,8 @@ def _same_tls(one: credentials.Credential, other: credentials.Credential) -> boo
 
 
 def _lost(error: aiohttp.ClientError, progress: _Progress) -> Lost:
-    return Lost(str(error) or type(error).__name__, sent=progress.sent)
+    untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
+    return Lost(str(error) or type(error).__name__, sent=progress.sent, untrusted=untrusted)
 
 
 async def _mark_sent(_session: object, context: Any, _params: object) -> None:
