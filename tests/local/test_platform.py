@@ -160,6 +160,14 @@ class TestDownDuringUp:
         # And nothing of it is in the way of the next.
         platform.up(SMALL, progress.Silent())
 
+    def test_by_control_c(self, platform: platforms.Platform, environ: dict[str, str]) -> None:
+        with start_up(environ) as up:
+            until(lambda: any("kube-apiserver" in line for line in processes(platform)))
+            up.send_signal(signal.SIGINT)
+            up.communicate(timeout=30)
+        assert up.returncode
+        assert not processes(platform)
+
     def test_while_binaries_are_prepared(
         self, platform: platforms.Platform, environ: dict[str, str], tmp_path: Path
     ) -> None:

@@ -152,7 +152,8 @@ class Builds:
         try:
             while process.poll() is None:
                 time.sleep(0.2)
-                step.count = f"{_compiled(log)} packages compiled"
+                if done := _compiled(log):
+                    step.count = f"{done} packages compiled"
         except BaseException:
             children.send(process, signal.SIGKILL)
             process.wait()

@@ -113,12 +113,25 @@ class Platform:
             child = self._start_supervisor(tied=tied)
             try:
                 self._await_ready(report, child)
+            except KeyboardInterrupt:
+                self._stop(child)
+                raise
             except BaseException:
                 if child is not None:
-                    child.kill()
-                    child.wait()
+                    self._stop(child)
                 raise
             return child
+
+    def _stop(self, child: subprocess.Popen[bytes] | None) -> None:
+        """Take back a supervisor that was just started."""
+        if child is not None:
+            child.kill()
+            child.wait()
+            return
+        while (pid := state.holder(self.paths.lock)) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            time.sleep(_POLL)
 
     def down(self, report: progress.Progress) -> bool:
         """Stop the platform, or the `up` that prepares it; tell whether there was one."""
