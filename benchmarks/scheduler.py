@@ -47,7 +47,9 @@ TARGETS: dict[str, tuple[float | None, float | None, float | None]] = {
 }
 
 
-def cluster(nodes: int, *, gpus: int = 8, labels: Callable[[int], dict[str, str]] | None = None) -> observed.Observed:
+def cluster(
+    nodes: int, *, gpus: int = 8, labels: Callable[[int], dict[str, str]] | None = None
+) -> observed.Observed:
     """Return nodes like those of the reference's cases."""
     seen = observed.Observed()
     for index in range(nodes):
@@ -228,6 +230,7 @@ def measure(case: str) -> Row:
     else:
         snapshot = archive.read((FIXTURES / "snapshots" / f"{case}.zip").read_bytes(), now=NOW)
         seen, settings = snapshot.seen, snapshot.settings
+    seen.settle()
     fold = time.process_time() - start
     gc.collect()
     engine = cycle.Engine(settings)
@@ -244,6 +247,7 @@ def measure(case: str) -> Row:
         "cycle_cpu_s": round(times[0], 4),
         "best_of_3_cpu_s": round(best, 4),
         "fold_cpu_s": round(fold, 3),
+        "longest_slice_s": round(made.longest_slice, 4),
         "peak_mb": round(peak),
         "binds": len(made.binds),
         "evictions": len(made.evictions),
@@ -278,6 +282,7 @@ def main() -> None:
         print(
             f"{case:20}{row['cycle_cpu_s']:9.3f}{row['best_of_3_cpu_s']:9.3f}"
             f"{row['target_s'] or '-':>8}{row['reference_s'] or '-':>10}{row['peak_mb']:6}  "
+            f"slice {row['longest_slice_s'] * 1000:.0f} ms, "
             f"{row['binds']} binds, {row['evictions']} evictions, {row['plans']} plans"
             f"{'' if row['met'] else '  TARGET MISSED'}",
             flush=True,

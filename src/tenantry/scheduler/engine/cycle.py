@@ -5,7 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from tenantry.scheduler.engine import config, decisions, observed, registry, session
+from tenantry.scheduler.engine import (
+    assumed,
+    config,
+    decisions,
+    observed,
+    plugin,
+    reasons,
+    registry,
+    session,
+    specs,
+    tables,
+)
 
 
 class Engine:
@@ -17,6 +28,8 @@ class Engine:
         for choice in self.config.plugins:
             registry.make_plugin(choice.name, choice.arguments)
         self.last: session.Session | None = None
+        #: What the last cycle decided.
+        self.result = decisions.Decisions(tables.Tables())
 
     def run(
         self,
@@ -24,12 +37,12 @@ class Engine:
         *,
         now: float,
         cpu: Callable[[], float] = time.process_time,
+        pending_writes: assumed.Assumed | None = None,
     ) -> decisions.Decisions:
         """Run one cycle to its end and return what was decided."""
-        for _ in self.cycle(seen, now=now, cpu=cpu):
+        for _ in self.cycle(seen, now=now, cpu=cpu, pending_writes=pending_writes):
             pass
-        assert self.last is not None
-        return self.last.decisions
+        return self.result
 
     def cycle(
         self,
@@ -37,6 +50,7 @@ class Engine:
         *,
         now: float,
         cpu: Callable[[], float] = time.process_time,
+        pending_writes: assumed.Assumed | None = None,
     ) -> Iterator[None]:
         """Run one cycle; yields after each slice. `last.decisions` holds the result.
 
@@ -44,16 +58,24 @@ class Engine:
         action; what it had not committed is undone, because a session is a copy.
         """
         begun = cpu()
-        opened = session.Session(seen, self.config, now=now, cpu=cpu)
-        self.last = opened
-        made = opened.decisions
+        try:
+            opened = session.Session(
+                seen, self.config, now=now, cpu=cpu, pending_writes=pending_writes
+            )
+        except Exception as problem:
+            # A plugin that cannot open would change what the others mean: decide nothing.
+            self.last, self.result = None, decisions.Decisions(tables.Tables())
+            self.result.errors.append(f"opening the session: {problem!r}")
+            return
+        self.last, made = opened, opened.decisions
+        self.result = made
         made.timings.append(decisions.Timing("snapshot", cpu() - begun))
         budget = self.config.cycle_budget
         mark = cpu()
         for action in self._actions:
             start = cpu()
             opened.deadline = start + self.config.action_search if self.config.action_search else 0
-            for _ in action.run(opened):
+            for _ in self._guarded(action, opened):
                 instant = cpu()
                 if budget is not None and instant - begun > budget:
                     self._stop(opened)
@@ -65,6 +87,22 @@ class Engine:
             made.timings.append(decisions.Timing(action.name, cpu() - start))
             if made.cut_short:
                 break
+
+    def explain(self, key: specs.Key) -> list[reasons.Reason]:
+        """Return why a job did not start in the last cycle; empty when it did, or is unknown."""
+        if self.last is None:
+            return []
+        return list(self.last.decisions.reasons.get(key, ()))
+
+    @staticmethod
+    def _guarded(action: plugin.Action, opened: session.Session) -> Iterator[None]:
+        """Run an action; a fault outside of a job's attempt ends it, and undoes what is open."""
+        try:
+            yield from action.run(opened)
+        except Exception as problem:
+            if opened.journal is not None:
+                opened.journal.rollback()
+            opened.decisions.errors.append(f"{action.name}: {problem!r}")
 
     @staticmethod
     def _stop(opened: session.Session) -> None:

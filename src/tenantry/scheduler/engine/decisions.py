@@ -95,6 +95,8 @@ class Decisions:
             message = f"Pod {name} was preempted by workload {by}."
         elif action == "consolidation":
             message = f"Pod {name} was preempted to make room for {by} by bin packing."
+        elif action == "maxruntime":
+            message = f"Pod {name} was evicted because its job ran longer than it may."
         else:
             message = f"Pod {name} was evicted because its gang has fewer pods than it needs."
         self.evictions.append(Evict(task, self._state.nodes.names[node], action, evictor, message))

@@ -28,21 +28,27 @@ def eligible(
     *,
     only: Callable[[sessions.JobState], bool] | None = None,
     per_queue: bool = True,
-) -> Iterator[tuple[sessions.JobState, Rows, signatures.Failures]]:
-    """Yield the jobs that may cause evictions, in order, with the tasks to place."""
-    jobs = [
-        job
-        for job in session.candidates()
-        if (only is None or only(job)) and not _delayed(session, job)
-    ]
-    order = job_order.JobOrder(
-        session, ((job, None) for job in jobs), depth=session.config.queue_depth.get(action)
+) -> Iterator[tuple[sessions.JobState, Rows, signatures.Failures] | None]:
+    """Yield the jobs that may cause evictions, in order, with the tasks to place.
+
+    None in between means that nothing was found so far, and that others may run.
+    """
+    order = yield from job_order.of_pending(
+        session,
+        action,
+        lambda job: (only is None or only(job)) and not _delayed(session, job),
     )
     failures = signatures.Failures(session, per_queue=per_queue)
+    prepared = False
     while (served := order.pop()) is not None:
         job, rows = served
         if rows and not failures.hopeless(job, rows) and _invariants_hold(session, job, rows):
+            if not prepared:
+                prepared = True
+                yield from victim_order.prepare(session)
             yield job, rows, failures
+        else:
+            yield None
 
 
 def attempt(search: solver.Search, failures: signatures.Failures) -> placing.Steps[bool]:

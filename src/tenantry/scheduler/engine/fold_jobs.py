@@ -89,6 +89,8 @@ class JobFold(fold_nodes.NodeFold):
         self.stale: dict[specs.Key, JobState] = {}
         self.podset_job: list[JobState] = []
         self.shapes_by_index: list[shapes.Shape] = []
+        #: Jobs that may run only so long.
+        self.bounded: dict[specs.Key, JobState] = {}
         #: Jobs that carry the mark of a lost minimum.
         self.marked_stale: dict[specs.Key, JobState] = {}
         self._shapes: dict[tuple[object, ...], shapes.Shape] = {}
@@ -108,6 +110,10 @@ class JobFold(fold_nodes.NodeFold):
             self.by_account[state.account].pop(job.key, None)
         self._release(state)
         state.spec = job
+        if job.max_runtime is None:
+            self.bounded.pop(job.key, None)
+        else:
+            self.bounded[job.key] = state
         if job.stale_since is None:
             self.marked_stale.pop(job.key, None)
         else:
@@ -142,6 +148,7 @@ class JobFold(fold_nodes.NodeFold):
         self.by_account[state.account].pop(key, None)
         state.spec = None
         self.marked_stale.pop(key, None)
+        self.bounded.pop(key, None)
         self.set_aside.pop(("job", "/".join(key)), None)
         for row in rows:
             self._join(state, row)

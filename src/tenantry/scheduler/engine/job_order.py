@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+import operator
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tenantry.scheduler.engine import queues, selection
@@ -71,6 +72,28 @@ class _Branch:
         return not self.jobs and not self.children
 
 
+#: Jobs prepared between two yields.
+PACE = 128
+
+
+def of_pending(
+    session: sessions.Session, action: str, only: Callable[[sessions.JobState], bool]
+) -> Generator[None, None, JobOrder]:
+    """Order the pending jobs of a cycle that may be tried, in steps."""
+    jobs: list[tuple[sessions.JobState, list[int] | None]] = []
+    for number, job in enumerate(list(session.observed.pending.values())):
+        if session.may_try(job) and only(job):
+            jobs.append((job, None))
+        if number % PACE == PACE - 1:
+            yield
+    keys: list[tuple[object, ...]] = []
+    for number, (job, _) in enumerate(jobs):
+        keys.append(session.job_key(job))
+        if number % PACE == PACE - 1:
+            yield
+    return JobOrder(session, jobs, keys=keys, depth=session.config.queue_depth.get(action))
+
+
 class JobOrder:
     """The pending jobs of a cycle, or those of one simulation."""
 
@@ -81,22 +104,25 @@ class JobOrder:
         *,
         evicted: Collection[int] = (),
         depth: int | None = None,
+        keys: Sequence[tuple[object, ...]] = (),
     ) -> None:
         """Take jobs, each with the tasks to try or None for what comes next.
 
         :param depth: keep only so many, the first ones, of each queue
+        :param keys: the keys of the jobs, when they are known already
         """
         self.session = session
         self._evicted = evicted
         self._branches: dict[str, _Branch] = {}
         self._root = _Branch(self, None)
         leaves: dict[str, list[_Entry]] = {}
-        for job, rows in jobs:
+        for number, (job, rows) in enumerate(jobs):
             leaf = session.leaf(job)
             assert leaf is not None
-            leaves.setdefault(leaf.name, []).append(_Entry(job, session.job_key(job), rows))
+            key = keys[number] if keys else session.job_key(job)
+            leaves.setdefault(leaf.name, []).append(_Entry(job, key, rows))
         for name, entries in leaves.items():
-            entries.sort()
+            entries.sort(key=_key)
             branch = self._branch(session.queues[name])
             branch.jobs = entries if depth is None else entries[:depth]
         self._build()
@@ -169,6 +195,9 @@ class JobOrder:
             parent.changed = True
             was_empty = parent_empty
             branch = parent
+
+
+_key = operator.attrgetter("key")
 
 
 def _depth(queue: queues.Queue | None) -> int:

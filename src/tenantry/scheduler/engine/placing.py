@@ -115,6 +115,7 @@ class _Attempt:
             answer = ask(self.job, member, mine, allowed)
             if isinstance(answer, reasons.Reason):
                 self.failure.reason = answer
+                self.failure.row = mine[0]
                 return False
             if answer is not None:
                 choices = answer

@@ -89,6 +89,8 @@ class Points:
 
     #: Smaller keys first; the keys of all plugins are joined.
     job_keys: list[Callable[[JobState], Any]] = dataclasses.field(default_factory=list)
+    #: Added to a job's priority for the order within its queue.
+    priority_boosts: list[Callable[[JobState], int]] = dataclasses.field(default_factory=list)
     task_keys: list[Callable[[int], Any]] = dataclasses.field(default_factory=list)
     member_key: Callable[[gangs.Member], Any] | None = None
     queue_orders: list[

@@ -19,7 +19,7 @@ PLUGINS = {
     "gpusharingorder": "gpusharingorder",
     "gpuspread": "gpuspread",
     "kubeflow": "leaders",
-    "maxruntime": "maxruntime",
+    "lending": "lending",
     "minruntime": "minruntime",
     "nodeavailability": "nodeavailability",
     "nodeplacement": "nodeplacement",
@@ -44,6 +44,7 @@ PLUGINS = {
 ACTIONS = {
     "allocate": "allocate",
     "consolidation": "consolidation",
+    "maxruntime": "maxruntime",
     "preempt": "preempt",
     "reclaim": "reclaim",
     "stalegangeviction": "stalegangeviction",

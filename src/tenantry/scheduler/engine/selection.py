@@ -22,11 +22,15 @@ def by_leaf(state: tables.Tables, rows: Iterable[int]) -> dict[int, list[int]]:
 
 
 def next_tasks(
-    session: sessions.Session, job: sessions.JobState, evicted: Collection[int] = ()
+    session: sessions.Session,
+    job: sessions.JobState,
+    evicted: Collection[int] = (),
+    avoid: Collection[int] = (),
 ) -> list[int]:
     """Return the tasks that would be placed together next: a gang's minimum, or one elastic pod.
 
     :param evicted: rows that count as pending, because a simulation has evicted them
+    :param avoid: ids of members of the gang that come last, because they found no room
     """
     if job.tree is None:
         return []
@@ -34,7 +38,7 @@ def next_tasks(
     if len(job.leaves) == 1 and len(job.tree.children) == 1:
         leaf = job.leaves[0]
         return _of_leaf(session.state, leaf, evicted)
-    return _collect(session, job.tree, evicted)
+    return _collect(session, job.tree, evicted, avoid)
 
 
 def _of_leaf(state: tables.Tables, leaf: gangs.PodSet, evicted: Collection[int]) -> list[int]:
@@ -57,7 +61,10 @@ def _of_leaf(state: tables.Tables, leaf: gangs.PodSet, evicted: Collection[int])
 
 
 def _collect(
-    session: sessions.Session, member: gangs.Member, evicted: Collection[int]
+    session: sessions.Session,
+    member: gangs.Member,
+    evicted: Collection[int],
+    avoid: Collection[int],
 ) -> list[int]:
     state = session.state
     if isinstance(member, gangs.PodSet):
@@ -66,17 +73,30 @@ def _collect(
         lambda child: gangs.order(child, state)
     )
     children = sorted(member.children, key=key)  # type: ignore[arg-type]
+    if avoid:
+        children.sort(key=lambda child: id(child) in avoid)
     if gangs.satisfied(member, state):
         for child in children:
-            found = _collect(session, child, evicted)
+            found = _collect(session, child, evicted, avoid)
             if found:
                 return found
         return []
     found = []
     for child in children[: member.threshold]:
         if not gangs.satisfied(child, state):
-            found.extend(_collect(session, child, evicted))
+            found.extend(_collect(session, child, evicted, avoid))
     return found
+
+
+def optional(group: gangs.Group, podset: int) -> gangs.Member | None:
+    """Return the part of a gang with this pod set that others could stand in for."""
+    for child in group.children:
+        if any(leaf.index == podset for leaf in gangs.podsets(child)):
+            inner = optional(child, podset) if isinstance(child, gangs.Group) else None
+            if inner is not None:
+                return inner
+            return child if group.threshold < len(group.children) else None
+    return None
 
 
 def evict_unit(

@@ -6,6 +6,7 @@ import collections
 from collections.abc import Callable, Iterable, Sequence
 
 from tenantry.scheduler.engine import (
+    assumed,
     config,
     decisions,
     fold_jobs,
@@ -36,6 +37,7 @@ class Session:
         *,
         now: float,
         cpu: Callable[[], float] | None = None,
+        pending_writes: assumed.Assumed | None = None,
     ) -> None:
         seen.settle()
         self.observed = seen
@@ -57,6 +59,8 @@ class Session:
         self.state.accounts = [
             [] if leaf is None else list(leaf.path()) for leaf in self._leaves.values()
         ]
+        if pending_writes is not None:
+            pending_writes.overlay(seen, self.state)
         self.total: list[queues.Amount] = [0] * (3 + len(self.state.extras))
         self.decisions = decisions.Decisions(self.state)
         self.points = plugin.Points()
@@ -109,17 +113,17 @@ class Session:
 
     def candidates(self) -> list[JobState]:
         """Return the pending jobs that may be tried; note why the others may not."""
-        found = []
+        return [job for job in list(self.observed.pending.values()) if self.may_try(job)]
+
+    def may_try(self, job: JobState) -> bool:
+        """Tell whether a job has pending tasks and nothing in its own state is in the way."""
         pending = self.state.pending
-        for job in self.observed.pending.values():
-            if job.key in self.faulty or not any(pending(leaf.index) for leaf in job.leaves):
-                continue
-            reason = self._obstacle(job)
-            if reason is None:
-                found.append(job)
-            else:
-                self.refuse(job, reason)
-        return found
+        if job.key in self.faulty or not any(pending(leaf.index) for leaf in job.leaves):
+            return False
+        reason = self._obstacle(job)
+        if reason is not None:
+            self.refuse(job, reason)
+        return reason is None
 
     def _obstacle(self, job: JobState) -> reasons.Reason | None:
         spec = job.spec

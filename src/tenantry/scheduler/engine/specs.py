@@ -194,7 +194,6 @@ class Job:
     expected_runtime: float | None = None
     max_runtime: float | None = None
     user: str = ""
-    placement: str = ""
     #: Set by the caller when the group must not run now, with the reason to show.
     held: str = ""
 

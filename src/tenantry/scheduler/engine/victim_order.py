@@ -14,6 +14,8 @@ from tenantry.scheduler.engine import queues, selection, status
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
 
+#: Jobs looked at between two yields.
+PACE = 128
 Unit = tuple["sessions.JobState", tuple[int, ...]]
 
 
@@ -32,6 +34,24 @@ def evictable(session: sessions.Session, queue: queues.Queue) -> list[sessions.J
     while found and not runs(session, found[-1]):
         found.pop()
     return found
+
+
+def prepare(session: sessions.Session) -> Iterator[None]:
+    """Order the victims of all queues, in steps; searches would do it at once otherwise."""
+    for queue in list(session.queues.values()):
+        if queue.children or queue.name in session.evictable:
+            continue
+        keyed: list[tuple[tuple[object, ...], int, sessions.JobState]] = []
+        for account in session.accounts_of(queue):
+            jobs = list(session.observed.by_account.get(account, {}).values())
+            for number, job in enumerate(jobs):
+                if job.preemptible and job.tree is not None and runs(session, job):
+                    keyed.append((session.job_key(job), len(keyed), job))
+                if number % PACE == PACE - 1:
+                    yield
+        keyed.sort()
+        session.evictable[queue.name] = [job for _, _, job in keyed]
+        yield
 
 
 def runs(session: sessions.Session, job: sessions.JobState) -> bool:

@@ -90,7 +90,6 @@ def job(item: Json, priorities: Mapping[str, int], default: int = DEFAULT_PRIORI
         staleness_grace=durations.parse(spec.get("stalenessGracePeriod")),
         expected_runtime=durations.parse(notes.get("tenantry.io/expected-runtime")),
         max_runtime=durations.parse(notes.get("tenantry.io/max-runtime")),
-        placement=notes.get("tenantry.io/placement", ""),
         user=(meta.get("labels") or {}).get("user", notes.get("user", "")),
     )
 

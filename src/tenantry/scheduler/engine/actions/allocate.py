@@ -11,6 +11,7 @@ from tenantry.scheduler.engine import (
     job_order,
     placing,
     plugin,
+    selection,
     session,
     statement,
     status,
@@ -26,11 +27,7 @@ class Allocate:
 
     def run(self, session: session.Session) -> Iterator[None]:
         """Serve jobs until none is left."""
-        order = job_order.JobOrder(
-            session,
-            ((job, None) for job in session.candidates()),
-            depth=session.config.queue_depth.get(self.name),
-        )
+        order = yield from job_order.of_pending(session, self.name, lambda _: True)
         while (served := order.pop()) is not None:
             job, rows = served
             if rows and (yield from attempt(session, job, rows)):
@@ -58,7 +55,10 @@ def _attempt(
     fresh = not any(gangs.used(leaf, session.state) for leaf in job.leaves)
     if not (yield from placing.place_job(session, journal, job, rows, failure=failure)):
         session.refuse(job, explain.reason(session, job, rows, failure))
-        return False
+        rows = yield from _with_others(session, journal, job, failure)
+        if not rows:
+            return False
+        session.decisions.reasons.pop(job.key, None)
     if _only_planned(session, job):
         for row in rows_of(job):
             if session.state.status[row] == status.ALLOCATED:
@@ -68,6 +68,26 @@ def _attempt(
         session.decisions.started[job.key] = session.now
     journal.commit(NAME)
     return True
+
+
+def _with_others(
+    session: session.Session,
+    journal: statement.Statement,
+    job: fold_jobs.JobState,
+    failure: placing.Failure,
+) -> placing.Steps[Sequence[int]]:
+    """Try other subgroups where the gang needs only some: the first ones need not be the best."""
+    avoid: set[int] = set()
+    while failure.row >= 0 and job.tree is not None:
+        part = selection.optional(job.tree, session.state.podset[failure.row])
+        if part is None or id(part) in avoid:
+            break
+        avoid.add(id(part))
+        rows = selection.next_tasks(session, job, avoid=avoid)
+        failure = placing.Failure()
+        if rows and (yield from placing.place_job(session, journal, job, rows, failure=failure)):
+            return rows
+    return ()
 
 
 def rows_of(job: fold_jobs.JobState) -> Iterator[int]:

@@ -27,9 +27,13 @@ class Consolidation:
         most = session.config.max_consolidation_victims
         if most == 0:
             return
-        for job, rows, failures in evicting.eligible(
+        for found in evicting.eligible(
             session, self.name, only=lambda job: job.preemptible, per_queue=False
         ):
+            if found is None:
+                yield
+                continue
+            job, rows, failures = found
             if _enough(session, rows):
                 search = solver.Search(
                     session,

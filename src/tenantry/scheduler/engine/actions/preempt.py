@@ -16,7 +16,11 @@ class Preempt:
 
     def run(self, session: session.Session) -> Iterator[None]:
         """Let each pending job look for victims."""
-        for job, rows, failures in evicting.eligible(session, self.name):
+        for found in evicting.eligible(session, self.name):
+            if found is None:
+                yield
+                continue
+            job, rows, failures = found
             if _allowed(session, job, rows):
                 points = session.points
                 filters = [

@@ -17,7 +17,11 @@ class Reclaim:
     def run(self, session: session.Session) -> Iterator[None]:
         """Let each job whose queue is within its fair share look for victims."""
         points = session.points
-        for job, rows, failures in evicting.eligible(session, self.name):
+        for found in evicting.eligible(session, self.name):
+            if found is None:
+                yield
+                continue
+            job, rows, failures = found
             if all(may(job, rows) for may in points.may_reclaim):
                 filters = [
                     _of_others(session, job),
