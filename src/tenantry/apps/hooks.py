@@ -41,6 +41,10 @@ _NOT_KUBE_SYSTEM: Object = {
     "name": "not-a-controller-of-the-cluster",
     "expression": "!('system:serviceaccounts:kube-system' in request.userInfo.groups)",
 }
+_NOT_KUBE_SYSTEM_UNLESS_CREATING: Object = {
+    "name": "not-a-controller-of-the-cluster-unless-it-creates",
+    "expression": f"request.operation == 'CREATE' || {_NOT_KUBE_SYSTEM['expression']}",
+}
 _NOT_NODES: Object = {
     "name": "not-a-node",
     "expression": "!('system:nodes' in request.userInfo.groups)",
@@ -203,7 +207,9 @@ def _validating(namespace: str) -> list[Object]:
             "objectSelector": {
                 "matchLabels": {constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER}
             },
-            "matchConditions": [_NOT_KUBE_SYSTEM],
+            # A pod template may carry the label too; what the cluster makes of it is asked about,
+            # or a tenant had pods that nobody could evict.
+            "matchConditions": [_NOT_KUBE_SYSTEM_UNLESS_CREATING, _NOT_NODES],
             "sideEffects": "None",
         },
         {

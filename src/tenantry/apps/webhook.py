@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tenantry.api import resources
-from tenantry.api.capsule import constants
+from tenantry.api.capsule import constants, tenant
 from tenantry.apps import certificates, evidence, hooks, settings
 from tenantry.kube import errors
 from tenantry.runtime import (
@@ -21,7 +21,7 @@ from tenantry.runtime import (
     views,
     webhook,
 )
-from tenantry.tenancy import reservations, state
+from tenantry.tenancy import ledger, reservations, state, verdicts
 from tenantry.tenancy.admission import content, kinds, namespaces
 
 #: Share of the API server's patience that reserving may take.
@@ -74,12 +74,23 @@ class Handlers:
         if wanted is None:
             return verdict
         owner, claim = wanted
-        denial = await self._counts.reserve(
-            owner, claim, deadline=RESERVE_DEADLINE, dry_run=review.dry_run
-        )
+        denial = await self._reserve(owner, claim, dry_run=review.dry_run)
         if denial is None:
             return verdict
-        return admission.denied(denial.message, code=denial.code, by="namespaces.quota")
+        return admission.denied(
+            denial.message, code=denial.code, reason=denial.reason, by="namespaces.quota"
+        )
+
+    async def _reserve(
+        self, owner: tenant.Tenant, claim: ledger.Claim, *, dry_run: bool
+    ) -> verdicts.Denial | None:
+        if not reservations.counted(owner):
+            return None
+        if await self._gather.exists(claim.name):
+            # The API server finds out after us; by then the room would be held for nothing, and
+            # who creates again what exists, as scripts do, would use up the quota.
+            return verdicts.Denial(f'namespaces "{claim.name}" already exists', code=409)
+        return await self._counts.reserve(owner, claim, deadline=RESERVE_DEADLINE, dry_run=dry_run)
 
 
 class Registration:

@@ -247,7 +247,11 @@ def validate_update(
     stored, final = assignment(old), assignment(new)
     klass = known.requester_class
     if finalize or terminating(old):
-        return None if stored == final else verdicts.Denial(FIXED_DURING_TERMINATION)
+        if stored != final:
+            return verdicts.Denial(FIXED_DURING_TERMINATION)
+        # Every Capsule user may patch namespaces as far as RBAC goes. One that is going has
+        # finalizers, and only its owners may take them off.
+        return _foreign(stored, known) if klass is identity.Class.CAPSULE else None
     if klass is identity.Class.ADMIN:
         return _validate_administered(stored, final, known)
     if stored.absent:
@@ -263,6 +267,13 @@ def validate_update(
         return verdicts.Denial(INCOMPLETE)
     found = known.owned(stored.references[0][0])
     return verdicts.Denial(PATCH_DENIED) if found is None else found
+
+
+def _foreign(stored: Assignment, known: evidence.Evidence) -> verdicts.Denial | None:
+    if stored.absent:
+        return verdicts.Denial(NOT_OWNED_BY_ANY)
+    owned = any(known.owned(name) is not None for name in stored.mentioned)
+    return None if owned else verdicts.Denial(PATCH_DENIED)
 
 
 def _why_changed(stored: Assignment, final: Assignment) -> str:

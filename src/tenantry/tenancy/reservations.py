@@ -54,6 +54,12 @@ class _Line:
     writer: asyncio.Task[None] | None = None
 
 
+def counted(owner: tenant.Tenant) -> bool:
+    """Tell whether a tenant's namespaces are limited at all."""
+    options = owner.spec.namespace_options
+    return options is not None and options.quota is not None
+
+
 class NamespaceReservations:
     """Hold room for namespaces between their admission and their appearance."""
 
@@ -80,8 +86,7 @@ class NamespaceReservations:
         :param deadline: seconds to wait at most
         :param dry_run: compute only
         """
-        options = owner.spec.namespace_options
-        if options is None or options.quota is None:
+        if not counted(owner):
             return None
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         line = self._lines.setdefault(owner.metadata.uid, _Line())

@@ -11,3 +11,11 @@ class Denial:
 
     message: str
     code: int = 403
+
+    @property
+    def reason(self) -> str:
+        """Return the reason by which clients tell refusals apart."""
+        return _REASONS.get(self.code, "Forbidden")
+
+
+_REASONS = {400: "BadRequest", 409: "AlreadyExists", 503: "ServiceUnavailable"}

@@ -59,9 +59,11 @@ def protect_managed(review: admission.Review, known: evidence.Evidence) -> Decis
     """Keep everybody but us off the objects that we write, and off the label that says so."""
     if known.requester_class is identity.Class.ADMIN:
         return admission.Allow()
-    if identity.KUBE_SYSTEM_SERVICE_ACCOUNTS in known.requester.groups:
+    from_cluster = identity.KUBE_SYSTEM_SERVICE_ACCOUNTS in known.requester.groups
+    if from_cluster and review.operation != "CREATE":
         # The garbage collector and the namespace controller clean up; the quota and disruption
-        # controllers write status.
+        # controllers write status. What they create, they create for others, who may have put
+        # the label in a template.
         return admission.Allow()
     if review.operation == "DELETE" and known.leaving:
         # Whoever empties a namespace that is going (the controller manager may act under a name

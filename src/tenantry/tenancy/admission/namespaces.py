@@ -138,8 +138,7 @@ def reservation(
 
 def refused(denial: verdicts.Denial) -> admission.Deny:
     """Word a denial for the API server."""
-    reason = "BadRequest" if denial.code == 400 else "Forbidden"
-    return admission.Deny(denial.message, code=denial.code, reason=reason)
+    return admission.Deny(denial.message, code=denial.code, reason=denial.reason)
 
 
 MUTATING = admission.Step(name="namespaces.assign", matches=_is_namespace, decide=mutate)
