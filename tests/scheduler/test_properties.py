@@ -9,7 +9,7 @@ import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
-from tenantry.scheduler.engine import gangs, observed, status, tables
+from tenantry.scheduler.engine import capacity, gangs, observed, status, tables
 from tenantry.scheduler.scenarios import world
 
 SMALL = hypothesis.settings(
@@ -188,19 +188,16 @@ def test_no_victim_was_unneeded(given: dict[str, Any]) -> None:
     """A victim that still fits where it was would not have had to leave."""
     made = build(given)
     made.run()
-    state = made.session.state
-    by_evictor: dict[Any, int] = {}
-    for eviction in made.session.decisions.evictions:
-        by_evictor[eviction.evictor] = by_evictor.get(eviction.evictor, 0) + 1
-    for eviction in made.session.decisions.evictions:
+    session = made.session
+    state = session.state
+    for eviction in session.decisions.evictions:
         row = made.seen.row_of[eviction.task.uid]
-        job = made.session.job_of(row)
+        job = session.job_of(row)
         if job is None or len(job.rows) > 1 or state.status[row] != status.RELEASING:
             continue
-        shape = state.shape_of[row]
-        if shape.shared:
+        shape, node, leaf = state.shape_of[row], state.node[row], session.leaf(job)
+        if shape.shared or leaf is None or capacity.within_limit(leaf, session.charges([row])):
             continue
-        node = state.node[row]
         assert not (state.free[:, node] >= shape.vector).all(), eviction
 
 

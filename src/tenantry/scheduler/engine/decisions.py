@@ -54,6 +54,7 @@ class Decisions:
     def __init__(self, state: tables.Tables) -> None:
         self._state = state
         self.binds: list[Bind] = []
+        self._bound: dict[int, Bind] = {}
         self.evictions: list[Evict] = []
         self.plans: list[Plan] = []
         self.started: dict[specs.Key, float] = {}
@@ -74,15 +75,25 @@ class Decisions:
         task = self._task(row)
         node = self._state.node[row]
         gpus = self._state.charge(self._state.shape_of[row], node)[2]
-        self.binds.append(
-            Bind(
-                task,
-                self._state.nodes.names[node],
-                self._state.task_groups.get(row, ()),
-                gpus,
-                self.numa.get(row, ()),
-            )
+        made = Bind(
+            task,
+            self._state.nodes.names[node],
+            self._state.task_groups.get(row, ()),
+            gpus,
+            self.numa.get(row, ()),
         )
+        self._bound[row] = made
+        self.binds.append(made)
+
+    def cancel(self, row: int) -> bool:
+        """Take back a start of this same cycle; False when there was none.
+
+        A later action may want the room for somebody else: then the pod need not start at all.
+        """
+        made = self._bound.pop(row, None)
+        if made is not None:
+            self.binds.remove(made)
+        return made is not None
 
     def evict(self, row: int, node: int, action: str, evictor: specs.Key | None) -> None:
         """Record an eviction with the text that its owner reads."""

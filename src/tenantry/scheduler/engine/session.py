@@ -100,6 +100,13 @@ class Session:
         else:
             self.state.move(row, state, node, groups)
 
+    def unstart(self, row: int) -> None:
+        """Forget that a task's job started in this cycle, if nothing of it starts any more."""
+        job = self.job_of(row)
+        if job is not None and not any(self.state.active(leaf.index) for leaf in job.leaves):
+            self.started.pop(job.key, None)
+            self.decisions.started.pop(job.key, None)
+
     # -- jobs --------------------------------------------------------------------------------
 
     def leaf(self, job: JobState) -> queues.Queue | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tenantry.scheduler.engine import specs, status
+from tenantry.scheduler.engine import specs, status, tables
 
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
 
+NOWHERE = tables.NOWHERE
 Placement = tuple[int, int, tuple[str, ...]]
 
 EVICT, RETURN, REPLAN, PLACE = range(4)
@@ -87,8 +88,15 @@ class Statement:
         session, columns = self._session, self._session.state
         for row in dict.fromkeys(entry[1] for entry in self._journal):
             state = columns.status[row]
-            if row in self.evicted:
-                session.decisions.evict(row, self.evicted[row][1], action, evictor)
+            origin = self.evicted.get(row)
+            if origin is not None and session.decisions.cancel(row):
+                if state == status.PIPELINED:
+                    columns.haunt(row, origin[1], origin[2], -1)
+                else:
+                    session.move(row, status.PENDING, NOWHERE)
+                session.unstart(row)
+            elif origin is not None:
+                session.decisions.evict(row, origin[1], action, evictor)
             if state == status.ALLOCATED:
                 session.decisions.bind(row, action)
                 _, node, groups = session.placement(row)
