@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Awaitable
 
 import pytest
 
@@ -46,9 +47,9 @@ async def settled(world: World, allocated: int) -> None:
     await eventually(done, "the ledger settles")
 
 
-async def outcome(attempt: object) -> str:
+async def outcome(attempt: Awaitable[object]) -> str:
     try:
-        await attempt  # type: ignore[misc]
+        await attempt
     except errors.ApiError as problem:
         return problem.message
     return ""

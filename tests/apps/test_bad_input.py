@@ -1,0 +1,197 @@
+"""Objects that make no sense are refused, with what would be accepted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+from tenantry.kube import errors
+
+from .harness import CAPSULE_USERS, Object, World, eventually
+
+pytestmark = pytest.mark.plane
+
+
+def manifest(world: World, **spec: Any) -> str:
+    body = {
+        "apiVersion": constants.API_VERSION,
+        "kind": "Tenant",
+        "metadata": {"name": world.name("oil")},
+        "spec": spec,
+    }
+    return json.dumps(body)
+
+
+async def test_unknown_fields(world: World) -> None:
+    plane = world.tenancy.plane
+    text = manifest(world, ownrs=[], namespaceOptions={"quotas": 3})
+    done = plane.run("apply", "-f", "-", stdin=text, check=False)
+    assert done.returncode == 1
+    assert 'unknown field "spec.ownrs"' in done.stderr
+    assert 'unknown field "spec.namespaceOptions.quotas"' in done.stderr
+    # Who insists gets the object without them.
+    plane.run("apply", "--validate=false", "-f", "-", stdin=text)
+    found = await world.admin.get(capsule.TENANTS, world.name("oil"))
+    assert "ownrs" not in found["spec"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"owners": "alice"}, "spec.owners"),
+        ({"owners": [{"kind": "Robot", "name": "x"}]}, "spec.owners[0].kind"),
+        ({"owners": [{"kind": "User"}]}, "spec.owners[0].name"),
+        ({"namespaceOptions": {"quota": "three"}}, "spec.namespaceOptions.quota"),
+        ({"namespaceOptions": {"quota": 0}}, "spec.namespaceOptions.quota"),
+        ({"namespaceOptions": {"quota": -1}}, "spec.namespaceOptions.quota"),
+        ({"nodeSelector": ["pool=gpu"]}, "spec.nodeSelector"),
+        ({"cordoned": "yes"}, "spec.cordoned"),
+        ({"additionalRoleBindings": [{"clusterRoleName": "view"}]}, "subjects"),
+    ],
+)
+async def test_malformed_fields(world: World, spec: Object, field: str) -> None:
+    body = {"metadata": {"name": world.name("oil")}, "spec": spec}
+    with pytest.raises(errors.Invalid) as caught:
+        await world.admin.create(capsule.TENANTS, body)
+    assert field in caught.value.message
+
+
+@pytest.mark.parametrize("expression", ["(", "[a-", "(?=ahead)", "\\1", "a" * 5000])
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("forbiddenLabels.deniedRegex", "unable to compile deniedRegex"),
+        ("forbiddenAnnotations.deniedRegex", "unable to compile deniedRegex"),
+        ("requiredMetadata.labels.cost", "unable to compile"),
+    ],
+)
+async def test_invalid_regular_expressions(
+    world: World, path: str, words: str, expression: str
+) -> None:
+    spec: Any = expression
+    for part in reversed(path.split(".")):
+        spec = {part: spec}
+    with pytest.raises(errors.Forbidden) as caught:
+        await world.tenant(namespaceOptions=spec)
+    assert words in caught.value.message
+    assert len(caught.value.message) < 1500
+
+
+async def test_an_invalid_expression_in_the_configuration(world: World) -> None:
+    with pytest.raises(errors.ApiError) as caught:
+        async with world.configured(protectedNamespaceRegex="("):
+            pass
+    words = 'spec.protectedNamespaceRegex "(" is not a valid regular expression: '
+    assert words in caught.value.message
+
+
+async def test_a_duplicate_owner_is_warned_about_and_merged(world: World) -> None:
+    alice = world.owner("alice", clusterRoles=["view"])
+    again = world.owner("alice", clusterRoles=["edit"])
+    text = manifest(world, owners=[alice, world.owner("bob"), again])
+    done = world.tenancy.plane.run("apply", "-f", "-", stdin=text)
+    assert (
+        f'Warning: spec.owners[2]: Duplicate value: User "{world.name("alice")}" '
+        "is also spec.owners[0]; their cluster roles are merged" in done.stderr
+    )
+    await world.namespace()
+
+    async def merged() -> bool:
+        granted = await world.granted()
+        return {role for role, who in granted if who == world.name("alice")} == {"view", "edit"}
+
+    await eventually(merged)
+
+    async def listed() -> bool:
+        owners = [o for o in (await world.status())["owners"] if o["name"] == world.name("alice")]
+        return [owner["clusterRoles"] for owner in owners] == [["view", "edit"]]
+
+    await eventually(listed)
+
+
+async def test_names_that_are_too_long(world: World) -> None:
+    longest = (world.name("oil-") + "x" * 63)[:63]
+    owner = {"spec": {"owners": [world.owner()]}}
+    with pytest.raises(errors.ApiError, match="more than 63"):
+        await world.admin.create(capsule.TENANTS, {"metadata": {"name": longest + "x"}, **owner})
+    await world.admin.create(capsule.TENANTS, {"metadata": {"name": longest}, **owner})
+    alice = world.user()
+    with pytest.raises(errors.Invalid):
+        await alice.create(resources.NAMESPACES, {"metadata": {"name": "n" * 64}})
+    name = (world.name("ns-") + "x" * 63)[:63]
+    made = await alice.create(resources.NAMESPACES, {"metadata": {"name": name}})
+    assert made["metadata"]["labels"][constants.TENANT_LABEL] == longest
+
+
+@pytest.mark.parametrize("rest", ["a.b", "A", "-", "ä", "a_b"])
+async def test_names_that_are_no_labels(world: World, rest: str) -> None:
+    with pytest.raises(errors.ApiError):
+        await world.tenant(rest)
+
+
+@pytest.mark.parametrize("name", ["robot", "system:serviceaccount:x", "ns:robot", ""])
+async def test_service_accounts_go_by_their_user_name(world: World, name: str) -> None:
+    subject = {"kind": "ServiceAccount", "name": name}
+    words = "system:serviceaccount:<namespace>:<name>"
+    with pytest.raises(errors.ApiError, match=words):
+        await world.tenant(owners=[subject])
+    with pytest.raises(errors.ApiError, match=words):
+        body = {"metadata": {"name": world.name("x")}, "spec": subject}
+        await world.admin.create(capsule.TENANT_OWNERS, body)
+    for field in ("users", "administrators"):
+        with pytest.raises(errors.ApiError, match=words):
+            async with world.configured(**{field: [subject]}):
+                pass
+
+
+async def test_what_would_tie_namespaces_to_others_is_not_additional_metadata(
+    world: World,
+) -> None:
+    for key in (constants.TENANT_LABEL, constants.NAME_LABEL):
+        with pytest.raises(errors.Forbidden, match="written by the platform"):
+            await world.tenant(namespaceOptions={"additionalMetadata": {"labels": {key: "x"}}})
+
+
+async def test_a_label_that_is_no_tenants_name_can_be(world: World) -> None:
+    await world.tenant()
+    for value in ("", "A.B_c"):
+        with pytest.raises(errors.BadRequest):
+            await world.user().create(
+                resources.NAMESPACES,
+                {
+                    "metadata": {
+                        "name": world.name("prod"),
+                        "labels": {constants.TENANT_LABEL: value},
+                    }
+                },
+            )
+
+
+async def test_broken_references(world: World) -> None:
+    await world.tenant()
+    for broken in (
+        {"apiVersion": "", "kind": "Tenant", "name": "x", "uid": "y"},
+        {"apiVersion": "capsule.clastix.io", "kind": "Tenant", "name": "x", "uid": "y"},
+        {"apiVersion": constants.API_VERSION, "kind": "tenant", "name": "x", "uid": "y"},
+        {"apiVersion": constants.API_VERSION, "kind": "Tenant", "name": "", "uid": ""},
+    ):
+        try:
+            made = await world.namespace(references=[broken], dry_run=True)
+        except errors.ApiError as problem:
+            codes = {problem.code}
+        else:
+            codes = set()
+            mine = [r for r in made["metadata"]["ownerReferences"] if r["kind"] == "Tenant"]
+            assert [r["name"] for r in mine] == [world.name("oil")]
+        assert codes <= {400, 403, 422}
+
+
+async def test_the_users_of_the_tests_are_known(world: World) -> None:
+    """A guard: were the configuration not as these tests say, many would test nothing."""
+    found = await world.admin.get(capsule.CONFIGURATIONS, constants.CONFIGURATION_NAME)
+    assert found["spec"]["users"] == [{"kind": "Group", "name": CAPSULE_USERS}]

@@ -1,0 +1,215 @@
+"""Processes that die: nobody else notices for long, and nothing is let through meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+from tenantry.kube import errors
+
+from .harness import Object, Process, World, eventually, reference, tenant_of
+
+pytestmark = pytest.mark.plane
+
+
+async def in_thread(work: Callable[[], object]) -> None:
+    await asyncio.to_thread(work)
+
+
+async def leads(process: Process) -> bool:
+    return await asyncio.to_thread(process.leads)
+
+
+async def test_of_two_controllers_one_leads_and_the_other_takes_over(world: World) -> None:
+    tenancy = world.tenancy
+    first, second = tenancy.controller, tenancy.role("controller")
+    second.start()
+    try:
+        await in_thread(second.wait_ready)
+        await eventually(lambda: leads(first))
+        assert not await leads(second)
+        await world.tenant()
+        await world.namespace("before")
+        await world.bound("before")
+        before = await world.bindings("before")
+
+        first.kill()
+        await world.namespace("meanwhile")
+        tenant = await world.change(
+            await world.admin.get(capsule.TENANTS, world.name("oil")),
+            owners=[world.owner("alice"), world.owner("bob")],
+        )
+        assert tenant["metadata"]["generation"] == 2
+        await eventually(lambda: leads(second), seconds=30)
+        await world.bound("meanwhile")
+        await world.bound("before", by="bob")
+        # The successor writes nothing that was in order.
+        after = await world.bindings("before")
+        assert before.items() <= after.items()
+
+        first.start()
+        await in_thread(first.wait_ready)
+        assert not await leads(first)
+        # One that is asked to stop hands over at once.
+        assert await asyncio.to_thread(second.stop) == 0
+        await eventually(lambda: leads(first))
+        await world.namespace("after")
+        await world.bound("after")
+    finally:
+        if second.running:
+            second.kill()
+        if not first.running:
+            first.start()
+            await in_thread(first.wait_ready)
+
+
+@contextlib.asynccontextmanager
+async def without_webhook(world: World) -> AsyncIterator[None]:
+    webhook = world.tenancy.webhook
+    webhook.kill()
+    try:
+        yield
+    finally:
+        webhook.start()
+        await in_thread(webhook.wait_ready)
+
+
+async def fails_closed(attempt: Awaitable[object]) -> None:
+    with pytest.raises(errors.KubeError, match="failed calling webhook"):
+        await attempt
+
+
+async def test_without_webhooks_tenants_wait_and_the_cluster_goes_on(world: World) -> None:
+    tenant = await world.tenant()
+    await world.namespace()
+    await world.bound()
+    alice, where = world.user(), world.name("prod")
+    async with without_webhook(world):
+        await fails_closed(world.namespace("more"))
+        await fails_closed(world.labelled(alice, "prod", colour="red"))
+        ours = {constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER}
+        labelled: Object = {"metadata": {"name": "x", "namespace": where, "labels": ours}}
+        await fails_closed(alice.create(resources.CONFIG_MAPS, labelled))
+        name = next(iter(await world.bindings()))
+        await fails_closed(alice.delete(resources.ROLE_BINDINGS, name, where))
+        # What no rule concerns goes on in the tenant's namespace too.
+        await alice.create(
+            resources.CONFIG_MAPS, {"metadata": {"name": "plain", "namespace": where}}
+        )
+        # The cluster: kube-system, our own namespace, nodes, leases, and its controllers.
+        for namespace in ("kube-system", constants.CONTROLLER_NAMESPACE):
+            for labels in ({}, ours):
+                body: Object = {
+                    "metadata": {
+                        "generateName": world.name("x"),
+                        "namespace": namespace,
+                        "labels": labels,
+                    }
+                }
+                await world.admin.create(resources.CONFIG_MAPS, body)
+        node: Object = {"metadata": {"name": world.name("node"), "labels": ours}}
+        await world.admin.create(resources.NODES, node)
+        await world.admin.patch(
+            resources.NODES,
+            world.name("node"),
+            kind="merge",
+            subresource="status",
+            body={"status": {"phase": "Running"}},
+        )
+        await world.admin.delete(resources.NODES, world.name("node"))
+        for namespace in ("kube-system", "kube-node-lease"):
+            lease = {"metadata": {"name": world.name("lease"), "namespace": namespace}}
+            await world.admin.create(resources.LEASES, lease)
+        controller = world.account("kube-system", "some-controller")
+        account = "system:serviceaccount:kube-system:some-controller"
+        await world.grant(account, "create", "patch", "delete")
+        free = await world.namespace("free", by=controller)
+        # The policy holds without us: label and reference name the same tenant, or none.
+        with pytest.raises(errors.ApiError, match="ValidatingAdmissionPolicy"):
+            await world.labelled(controller, "free", **{constants.TENANT_LABEL: world.name("oil")})
+        with pytest.raises(errors.ApiError, match="ValidatingAdmissionPolicy"):
+            await controller.patch(
+                resources.NAMESPACES,
+                free["metadata"]["name"],
+                kind="merge",
+                body={"metadata": {"ownerReferences": [reference(tenant)]}},
+            )
+    assert tenant_of(await world.namespace("more")) == world.name("oil")
+    await world.labelled(alice, "prod", colour="red")
+
+
+async def test_a_frozen_namespace_stays_frozen_without_webhooks(world: World) -> None:
+    await world.tenant()
+    await world.namespace(labels={constants.CORDONED_LABEL: "true"})
+    await world.bound()
+    async with without_webhook(world):
+        await fails_closed(
+            world.user().create(
+                resources.CONFIG_MAPS, {"metadata": {"name": "x", "namespace": world.name("prod")}}
+            )
+        )
+
+
+async def test_a_webhook_killed_while_it_counts_never_lets_too_many_through(world: World) -> None:
+    await world.tenant(namespaceOptions={"quota": 3})
+
+    async def attempt(number: int) -> str:
+        try:
+            await world.namespace(f"n{number}")
+        except errors.KubeError as problem:
+            return str(problem)
+        return ""
+
+    attempts = [asyncio.create_task(attempt(number)) for number in range(20)]
+    # In the middle: as soon as one is through.
+    await asyncio.wait(attempts, return_when=asyncio.FIRST_COMPLETED)
+    async with without_webhook(world):
+        await asyncio.gather(*attempts)
+    await asyncio.gather(*(attempt(number) for number in range(20, 30)))
+    selector = f"{constants.TENANT_LABEL}={world.name('oil')}"
+    listed = await world.admin.list(resources.NAMESPACES, label_selector=selector)
+    assert 1 <= len(listed.items) <= 3
+
+
+async def test_a_second_webhook_takes_part_and_leaves_the_registration_alone(world: World) -> None:
+    """Replicas agree on one certificate and on what the API server is told."""
+    secret = await world.admin.get(resources.SECRETS, "capsule-tls", constants.CONTROLLER_NAMESPACE)
+    webhook = world.tenancy.webhook
+    webhook.kill()
+    webhook.start()
+    await in_thread(webhook.wait_ready)
+    again = await world.admin.get(resources.SECRETS, "capsule-tls", constants.CONTROLLER_NAMESPACE)
+    assert again["metadata"]["resourceVersion"] == secret["metadata"]["resourceVersion"]
+    await world.tenant()
+    await world.namespace()
+
+
+@pytest.mark.long
+async def test_an_api_server_that_dies_comes_back_to_its_controllers(world: World) -> None:
+    tenancy = world.tenancy
+    await world.tenant()
+    tenancy.plane.signal("kube-apiserver", signal.SIGKILL)
+
+    async def created() -> bool:
+        try:
+            await world.namespace()
+        except errors.AlreadyExists:
+            return True
+        except errors.KubeError:
+            return False
+        return True
+
+    await eventually(created, seconds=60)
+    if not tenancy.controller.running:
+        # It could not renew its lease, and ended; a platform starts it anew.
+        tenancy.controller.start()
+    await in_thread(tenancy.controller.wait_ready)
+    await in_thread(tenancy.webhook.wait_ready)
+    await world.bound()
