@@ -7,6 +7,7 @@ from tools.crdgen import definition
 from tenantry.api.capsule import (
     configuration,
     constants,
+    proxy_settings,
     quantity_ledger,
     resources,
     tenant,
@@ -115,6 +116,22 @@ KINDS = (
                     ),
                     AGE,
                 ),
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=resources.PROXY_SETTINGS,
+        versions=(
+            definition.Version(
+                name="v1beta1", struct=proxy_settings.ProxySetting, columns=(READY, AGE)
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=resources.GLOBAL_PROXY_SETTINGS,
+        versions=(
+            definition.Version(
+                name="v1beta1", struct=proxy_settings.GlobalProxySettings, columns=(READY, AGE)
             ),
         ),
     ),

@@ -21,5 +21,20 @@ CONFIGURATIONS = resources.Resource(
 QUANTITY_LEDGERS = resources.Resource(
     constants.GROUP, constants.VERSION, "quantityledgers", "QuantityLedger"
 )
+PROXY_SETTINGS = resources.Resource(constants.GROUP, "v1beta1", "proxysettings", "ProxySetting")
+GLOBAL_PROXY_SETTINGS = resources.Resource(
+    constants.GROUP,
+    "v1beta1",
+    "globalproxysettings",
+    "GlobalProxySettings",
+    namespaced=False,
+)
 
-ALL = (TENANTS, TENANT_OWNERS, CONFIGURATIONS, QUANTITY_LEDGERS)
+ALL = (
+    TENANTS,
+    TENANT_OWNERS,
+    CONFIGURATIONS,
+    QUANTITY_LEDGERS,
+    PROXY_SETTINGS,
+    GLOBAL_PROXY_SETTINGS,
+)
