@@ -101,6 +101,7 @@ def test_health_forgives() -> None:
     for now in (0.0, 1.0, 2.0):
         one.step(r.Failed(r.Failure.OTHER), now)
         one.step(r.Tick(), now)
+        one.step(r.Probed("10"), now)
         one.step(r.Opened(), now)
     one.step(r.Failed(r.Failure.OTHER), 200.0)
     assert one.deadline == pytest.approx(200.8)
@@ -123,7 +124,35 @@ def test_an_error_keeps_the_version() -> None:
     one = watching()
     one.step(r.Changed("MODIFIED", item("a", "15")), 1.0)
     one.step(r.Failed(r.Failure.OTHER), 5.0)
-    assert one.step(r.Tick(), one.deadline) == [r.Watch("15", 300, stream=False)]
+    assert one.step(r.Tick(), one.deadline) == [r.Probe()]
+    assert one.step(r.Probed("15"), one.deadline) == [r.Watch("15", 300, stream=False)]
+
+
+def test_after_a_failure_a_server_that_lost_history_is_listed_again() -> None:
+    one = watching("10")
+    one.step(r.Failed(r.Failure.OTHER), 5.0)
+    assert one.step(r.Tick(), 6.0) == [r.Probe()]
+    assert one.step(r.Probed("9"), 6.0) == [r.List()]
+    listed = one.step(r.Listed([item("a", "5")], "9", last=True), 6.0)
+    # Version 5 may have been given out twice, so what is held at 5 proves nothing.
+    assert listed[0] == r.Put(item("a", "5"), initial=False, afresh=True)
+    assert listed[-1] == r.Watch("9", 300, stream=False)
+    assert one.step(r.Changed("MODIFIED", item("a", "10")), 7.0) == []
+    one.step(r.Opened(), 7.0)
+    assert one.step(r.Changed("MODIFIED", item("a", "10")), 7.0) == [
+        r.Put(item("a", "10"), initial=False)
+    ]
+
+
+def test_a_probe_that_fails_is_made_again() -> None:
+    one = watching("10")
+    one.step(r.Failed(r.Failure.OTHER), 5.0)
+    assert one.step(r.Tick(), 6.0) == [r.Probe()]
+    assert one.step(r.Failed(r.Failure.OTHER), 6.0) == []
+    assert one.step(r.Tick(), one.deadline) == [r.Probe()]
+    assert one.step(r.Failed(r.Failure.GONE), 9.0) == []
+    assert one.step(r.Tick(), one.deadline) == [r.List()]
+    assert one.step(r.Probed("8"), 9.0) == [], "an answer nobody waits for"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +178,8 @@ def test_silence_is_death_and_any_line_is_life() -> None:
     assert one.deadline == 130.0
     assert one.step(r.Tick(), 130.0) == [r.Cut()]
     assert one.waiting
-    assert one.step(r.Tick(), one.deadline) == [r.Watch("11", 300, stream=False)]
+    assert one.step(r.Tick(), one.deadline) == [r.Probe()]
+    assert one.step(r.Probed("11"), 131.0) == [r.Watch("11", 300, stream=False)]
 
 
 def test_a_request_that_is_never_answered_is_given_up() -> None:

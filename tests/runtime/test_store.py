@@ -132,3 +132,12 @@ def test_events_and_indexes_always_tell_the_contents(
     for colour in ("red", "blue"):
         expected = [value for value in mirror.values() if value["colour"] == colour]
         assert len(held.by_index("colour", colour)) == len(expected)
+
+
+def test_versions_prove_nothing_once_the_server_has_lost_history() -> None:
+    one: store.Store[str] = store.Store()
+    list(one.put(("n", "a"), "before", uid="u", resource_version="5"))
+    assert not list(one.put(("n", "a"), "after", uid="u", resource_version="5"))
+    assert not list(one.put(("n", "a"), "before", uid="u", resource_version="5", afresh=True))
+    (event,) = one.put(("n", "a"), "after", uid="u", resource_version="5", afresh=True)
+    assert (event.type, event.old, event.new) == ("modified", "before", "after")

@@ -187,6 +187,8 @@ class Informer(Generic[T]):
                     actions = await self._list()
             elif isinstance(request, reflector.Watch):
                 actions = await self._watch(request)
+            elif isinstance(request, reflector.Probe):
+                actions = await self._probe()
             else:
                 await asyncio.sleep(max(0.0, self._machine.deadline - self._now()))
                 actions = self._machine.step(reflector.Tick(), self._now())
@@ -210,6 +212,17 @@ class Informer(Generic[T]):
         except Exception as error:
             return self._failed("list", error)
         return self._machine.step(reflector.Listed([], version, last=True), self._now())
+
+    async def _probe(self) -> builtins.list[reflector.Action]:
+        pages = self._client.pages(self.resource, self._namespace, limit=1)
+        try:
+            async with contextlib.aclosing(
+                cast("AsyncGenerator[reads.List, None]", pages)
+            ) as first:
+                page = await anext(first)
+        except Exception as error:
+            return self._failed("probe", error)
+        return self._machine.step(reflector.Probed(page.resource_version), self._now())
 
     async def _watch(self, wanted: reflector.Watch) -> builtins.list[reflector.Action]:
         machine = self._machine
@@ -286,18 +299,18 @@ class Informer(Generic[T]):
 
     def _perform(
         self, actions: builtins.list[reflector.Action]
-    ) -> reflector.List | reflector.Watch | None:
-        request: reflector.List | reflector.Watch | None = None
+    ) -> reflector.List | reflector.Watch | reflector.Probe | None:
+        request: reflector.List | reflector.Watch | reflector.Probe | None = None
         for action in actions:
             match action:
                 case reflector.Put():
-                    self._put(action.item, initial=action.initial)
+                    self._put(action.item, initial=action.initial, afresh=action.afresh)
                 case reflector.Remove():
                     self._remove(action.item)
                 case reflector.Retain():
                     self._dispatch(self._store.retain(action.keys))
                     self._synced.set()
-                case reflector.List() | reflector.Watch():
+                case reflector.List() | reflector.Watch() | reflector.Probe():
                     request = action
                 case reflector.Cut():
                     pass  # the stream is left by whoever reads it
@@ -305,9 +318,10 @@ class Informer(Generic[T]):
             self._release()
         return request
 
-    def _put(self, item: reflector.Item, *, initial: bool) -> None:
+    def _put(self, item: reflector.Item, *, initial: bool, afresh: bool) -> None:
         known = self._store.version(item.key)
-        if known == item.resource_version and self._store.uid(item.key) == item.uid:
+        same = known == item.resource_version and self._store.uid(item.key) == item.uid
+        if same and not afresh:
             return  # a relist shows mostly what is known: no need to decode it
         try:
             value = self._view(item.raw)
@@ -323,6 +337,7 @@ class Informer(Generic[T]):
                 uid=item.uid,
                 resource_version=item.resource_version,
                 initial=initial,
+                afresh=afresh,
             )
         )
 

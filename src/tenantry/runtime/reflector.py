@@ -10,6 +10,8 @@ is under way at any time, and `deadline` is when the next `Tick` is due. The rul
 * A watch that ends is resumed from the last version seen in an object or bookmark, never from one
   in an error. "Gone" or a version older than ours (a restored etcd) means list again.
 * Silence is death: bookmarks come every minute.
+* After a failure the server is asked which version it is at before a watch is resumed. One whose
+  etcd was restored accepts a watch from the future, and is silent until its time comes.
 * Every failure waits, longer each time; two minutes of health forgive.
 """
 
@@ -100,7 +102,14 @@ class Tick:
     """The deadline has passed."""
 
 
-Input = Started | Listed | Opened | Changed | Bookmark | Ended | Failed | Tick
+@dataclasses.dataclass(frozen=True, slots=True)
+class Probed:
+    """The server is at this version."""
+
+    resource_version: str
+
+
+Input = Started | Listed | Opened | Changed | Bookmark | Ended | Failed | Probed | Tick
 
 # --- what to do
 
@@ -120,16 +129,22 @@ class Watch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Probe:
+    """Ask which version the server is at."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Cut:
     """Close the request under way."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Put:
-    """Set an object in the store."""
+    """Set an object in the store; `afresh` says that equal versions prove nothing."""
 
     item: Item
     initial: bool
+    afresh: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,11 +162,12 @@ class Retain:
     resource_version: str
 
 
-Action = List | Watch | Cut | Put | Remove | Retain
+Action = List | Watch | Probe | Cut | Put | Remove | Retain
 
 
 class _State(enum.Enum):
     WAITING = enum.auto()  # for the deadline, then the next request
+    PROBING = enum.auto()
     LISTING = enum.auto()
     OPENING = enum.auto()  # a watch was asked for
     STREAMING = enum.auto()  # inside the list part of a watch
@@ -184,6 +200,8 @@ class Reflector:
         self._stream_opening = False
         self._since = 0.0  # when the present watch was accepted
         self._seen: set[store.Key] = set()
+        self._doubt = False  # whether the server may have lost history
+        self._afresh = False  # whether it has: versions are given out a second time
         #: Whether streaming lists are (still) tried.
         self.streaming = streaming
         #: The store contains everything up to here; "" means that a list is needed.
@@ -216,12 +234,18 @@ class Reflector:
                 return self._opened(now)
             case Ended():
                 return self._ended(now)
+            case Probed():
+                return self._probed(what, now)
             case Failed():
                 return self._failed(what, now)
         return []
 
     def _request(self, now: float) -> list[Action]:
         self._seen = set()
+        if self.resource_version and self._doubt:
+            self._state = _State.PROBING
+            self.deadline = _NEVER  # the client has its own deadline
+            return [Probe()]
         if not self.resource_version and not self.streaming:
             self._state = _State.LISTING
             self.deadline = _NEVER  # each page has its own deadline in the client
@@ -232,6 +256,18 @@ class Reflector:
         spread = self._timing.watch_longest - self._timing.watch_shortest
         seconds = max(1, round(self._timing.watch_shortest + spread * self._rng()))
         return [Watch(self.resource_version, seconds, self._stream_opening)]
+
+    def _probed(self, what: Probed, now: float) -> list[Action]:
+        if self._state is not _State.PROBING:
+            return []
+        self._doubt = False
+        if versions.went_back(self.resource_version, what.resource_version):
+            self._forget()
+        return self._request(now)
+
+    def _forget(self) -> None:
+        self.resource_version = ""
+        self._afresh = True
 
     def _wait(self, now: float, delay: float) -> list[Action]:
         self._state = _State.WAITING
@@ -252,7 +288,7 @@ class Reflector:
         actions: list[Action] = []
         for item in what.items:
             self._seen.add(item.key)
-            actions.append(Put(item, not self.synced))
+            actions.append(Put(item, not self.synced, self._afresh))
         if what.last:
             actions.append(self._complete(what.resource_version))
             actions += self._request(now)
@@ -262,6 +298,7 @@ class Reflector:
         keys, self._seen = frozenset(self._seen), set()
         self.resource_version = resource_version
         self.synced = True
+        self._doubt = self._afresh = False
         self.relists += 1
         return Retain(keys, resource_version)
 
@@ -273,10 +310,11 @@ class Reflector:
                 self._seen.discard(item.key)
                 return [Remove(item)]
             self._seen.add(item.key)
-            return [Put(item, not self.synced)]
+            return [Put(item, not self.synced, self._afresh)]
         if self._state is not _State.WATCHING:
             return []
         if versions.went_back(self.resource_version, item.resource_version):
+            self._forget()
             return self._restart(now)
         self.resource_version = item.resource_version
         return [Remove(item) if what.type == "DELETED" else Put(item, initial=False)]
@@ -293,6 +331,7 @@ class Reflector:
         if self._state is not _State.WATCHING:
             return []
         if versions.went_back(self.resource_version, what.resource_version):
+            self._forget()
             return self._restart(now)
         self.resource_version = what.resource_version
         return []
@@ -309,6 +348,7 @@ class Reflector:
     def _silent(self, now: float) -> list[Action]:
         if self._state is _State.STREAMING:
             self.streaming = False
+        self._doubt = True
         up = now - self._since if self._state is _State.WATCHING else 0.0
         return self._wait(now, self._backoff.next(up=up))
 
@@ -330,6 +370,7 @@ class Reflector:
         if self._state is _State.WAITING:
             return []
         up = now - self._since if self._state is _State.WATCHING else 0.0
+        self._doubt = True
         if what.failure is Failure.GONE:
             self.resource_version = ""
         if what.failure is Failure.UNSUPPORTED and self._stream_opening:

@@ -147,9 +147,19 @@ class Store(Generic[T]):
         self._lookups[name] = lookup
 
     def put(
-        self, key: Key, value: T, *, uid: str, resource_version: str, initial: bool = False
+        self,
+        key: Key,
+        value: T,
+        *,
+        uid: str,
+        resource_version: str,
+        initial: bool = False,
+        afresh: bool = False,
     ) -> Iterator[Event[T]]:
-        """Set an object; yields nothing when this version of it is already there."""
+        """Set an object; yields nothing when this version of it is already there.
+
+        :param afresh: the server has lost history, so the same version may be something else now
+        """
         entry = self._entries.get(key)
         if entry is not None and entry.uid != uid:
             yield from self.remove(key)
@@ -167,7 +177,7 @@ class Store(Generic[T]):
                 resource_version=resource_version,
             )
             return
-        if entry.resource_version == resource_version:
+        if entry.resource_version == resource_version and not (afresh and entry.value != value):
             return
         old, entry.value, entry.resource_version = entry.value, value, resource_version
         for lookup in self._lookups.values():
