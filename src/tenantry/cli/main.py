@@ -19,6 +19,7 @@ COMMANDS = {
     "crds": "Show or install the API kinds that Tenantry serves.",
     "local": "Run a whole platform on this machine.",
     "run": "Play one or more roles in this process.",
+    "scheduler": "Ask the scheduling engine, without a cluster.",
     "tour": "Play a walkthrough on a real cluster.",
     "version": "Show the version of tenantry.",
     "webhook": "Play the webhook role in this process.",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from tenantry.scheduler.engine import config, cycle, decisions, observed, session, specs, status
+from tenantry.scheduler.simulation import replay
 
 NOW = 2_000_000_000.0
 GIB = 1 << 30
@@ -145,15 +145,4 @@ class World:
 
     def apply(self, made: decisions.Decisions) -> None:
         """Carry out decisions as the cluster would: binds run, evicted pods come back pending."""
-        for eviction in made.evictions:
-            task = dataclasses.replace(eviction.task, status=status.PENDING, node="", groups=())
-            self.seen.put_task(task)
-        for bind in made.binds:
-            task = dataclasses.replace(
-                bind.task, status=status.RUNNING, node=bind.node, groups=bind.groups
-            )
-            self.seen.put_task(task)
-        for key, started in made.started.items():
-            job = self.seen.jobs[key].spec
-            if job is not None:
-                self.seen.put_job(dataclasses.replace(job, started=started))
+        replay.carry_out(self.seen, made)
