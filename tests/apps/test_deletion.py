@@ -126,8 +126,8 @@ async def test_owners_keep_their_access_until_a_namespace_is_gone(world: World) 
     await alice.delete(resources.NAMESPACES, world.name("a"))
 
     async def emptied() -> bool:
-        conditions = {c["type"]: c for c in (await world.stored("a"))["status"]["conditions"]}
-        return HOLD in conditions["NamespaceFinalizersRemaining"]["message"]
+        status = (await world.stored("a"))["status"]
+        return HOLD in world.condition(status, "NamespaceFinalizersRemaining")["message"]
 
     await eventually(emptied, seconds=25)
     await world.bound("a")
@@ -143,6 +143,7 @@ async def test_owners_keep_their_access_until_a_namespace_is_gone(world: World) 
     await eventually(ended, seconds=25)
 
 
+@pytest.mark.long
 async def test_orphaning_does_not_set_namespaces_free(world: World) -> None:
     await world.tenant()
     await world.namespace("a")

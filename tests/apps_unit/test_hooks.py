@@ -151,9 +151,20 @@ def test_ownership_is_asked_about_for_every_verb_and_subresource() -> None:
     assert rule["operations"] == ["CREATE", "UPDATE"]
 
 
-def test_a_broken_webhook_does_not_keep_the_configuration_from_repair() -> None:
+def test_a_broken_webhook_keeps_neither_the_configuration_from_repair_nor_namespaces() -> None:
     ignoring = {hook["name"] for hook in ALL if hook["failurePolicy"] == "Ignore"}
-    assert ignoring == {"configuration.validating.tenantry.io"}
+    assert ignoring == {"configuration.validating.tenantry.io", "retention.validating.tenantry.io"}
+
+
+def test_retention_asks_about_the_namespace_controller_only() -> None:
+    hook = named("retention.validating")
+    (condition,) = [c for c in hook["matchConditions"] if c["name"] == "the-namespace-controller"]
+    assert condition["expression"] == (
+        "request.userInfo.username in ['system:kube-controller-manager', "
+        "'system:serviceaccount:kube-system:namespace-controller']"
+    )
+    (rule,) = hook["rules"]
+    assert (rule["resources"], rule["operations"]) == (["rolebindings"], ["DELETE"])
 
 
 def test_promotion_is_asked_about_when_either_label_comes_or_goes() -> None:

@@ -1,20 +1,21 @@
 """Gather what the tenancy's admission steps rest on.
 
 For namespaces everything is read from the API server after the request arrived: a tenant created
-a moment ago counts, an owner revoked a moment ago does not. For what lies inside namespaces
+a moment ago counts, an owner revoked a moment ago does not. Memory only says where to look. For what lies inside namespaces
 memory is enough, and a namespace that memory does not know is read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from tenantry.api import meta, resources
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.api.capsule import resources as capsule
+from tenantry.apps import candidates
 from tenantry.core import names
 from tenantry.directory import identity, owners
 from tenantry.directory import state as directory
@@ -30,6 +31,21 @@ NEEDS = (
     permissions.Need(resources.NAMESPACES, ("get",)),
     permissions.Need(resources.SERVICE_ACCOUNTS, ("get",)),
 )
+
+
+#: Condition that the namespace controller sets on a namespace it empties.
+CONTENT_REMAINING = "NamespaceContentRemaining"
+
+
+class _NamespaceStatus(msgspec.Struct, gc=False):
+    conditions: list[meta.Condition] = []
+
+
+class _Namespace(msgspec.Struct, gc=False):
+    status: _NamespaceStatus = msgspec.field(default_factory=_NamespaceStatus)
+
+
+_NAMESPACE = msgspec.json.Decoder(_Namespace)
 
 
 class _ServiceAccount(msgspec.Struct, gc=False):
@@ -63,27 +79,46 @@ class Gatherer:
     async def _live(
         self, review: admission.Review, requester: identity.Requester
     ) -> evidence.Evidence:
+        proposals = self._proposals(review, requester)
+        mentioned = tenants_mentioned(review)
         async with asyncio.TaskGroup() as group:
             config_read = group.create_task(self._configuration())
             owners_read = group.create_task(self._tenant_owners())
             home_read = group.create_task(self._home(requester))
+            named_read = group.create_task(self._named(mentioned | (proposals or frozenset())))
         config, tenant_owners = config_read.result(), owners_read.result()
         home, promotions = home_read.result()
+        found = named_read.result()
         roster = identity.roster(config, tenant_owners, self._controllers)
         klass = roster.classify(requester, lambda _: home)
-        needed = tenants_needed(review, klass)
-        found = await self._tenants() if needed is None else await self._named(needed)
 
         def owners_of(owner: tenant.Tenant) -> Sequence[owners.Owner]:
             mine = promotions if home == owner.metadata.name else ()
             return owners.owners(owner, config, tenant_owners, mine)
 
+        if candidates.is_open(review, klass):
+            owned = [t.metadata.name for t in found if owners.is_owner(owners_of(t), requester)]
+            if not candidates.decided(candidates.name_of(review), owned) and not (
+                owned and proposals and await candidates.is_current(self._client, self._known)
+            ):
+                found = await self._tenants()
         return evidence.Evidence(
             requester=requester,
             requester_class=klass,
             config=config,
             tenants={one.metadata.name: one for one in found},
             owners_of=owners_of,
+        )
+
+    def _proposals(
+        self, review: admission.Review, requester: identity.Requester
+    ) -> frozenset[str] | None:
+        """Return the tenants to read because memory, or the name, gives reason to."""
+        index = self._known.directory
+        if not candidates.is_open(review, index.classify(requester)):
+            return None
+        return candidates.proposed(
+            candidates.name_of(review), index.owned_by(requester), index.tenant_names()
         )
 
     async def _remembered(
@@ -106,6 +141,7 @@ class Gatherer:
             tenant_name=name,
             cordoned=self._cordoned(view),
             leaving=bool(review.namespace) and (view is None or view.terminating),
+            occupied=view is not None and occupied(view),
         )
 
     def _cordoned(self, view: directory.NamespaceView | None) -> bool:
@@ -168,7 +204,7 @@ class Gatherer:
         listed = await self._client.list(capsule.TENANTS)
         return [state.tenant_view(raw).tenant for raw in listed.items]
 
-    async def _named(self, wanted: Sequence[str]) -> list[tenant.Tenant]:
+    async def _named(self, wanted: Collection[str]) -> list[tenant.Tenant]:
         """Read tenants by name; one that does not exist is simply not in the answer."""
         read = await asyncio.gather(*(self._one(name) for name in wanted))
         return [found for found in read if found is not None]
@@ -185,15 +221,21 @@ def _ownership(review: admission.Review) -> bool:
     return review.resource == resources.SERVICE_ACCOUNTS.plural and not review.group
 
 
-def tenants_needed(review: admission.Review, klass: identity.Class) -> list[str] | None:
-    """Return the tenants that a namespace request can concern; None for all of them; pure.
+def occupied(view: directory.NamespaceView) -> bool:
+    """Tell whether a namespace may hold something, by what the namespace controller found last.
 
-    All are needed only where a Capsule user leaves the choice to us.
+    Until it looked it does; what it was refused to delete it does not count.
     """
-    wanted = ownership.assignment(review.object)
-    creating = review.operation == "CREATE"
-    if creating and klass is identity.Class.CAPSULE and wanted.label is None:
-        return None
-    stored = ownership.assignment(review.old)
+    if not view.raw:
+        return False
+    for condition in _NAMESPACE.decode(view.raw).status.conditions:
+        if condition.type == CONTENT_REMAINING:
+            return condition.status != "False"
+    return True
+
+
+def tenants_mentioned(review: admission.Review) -> frozenset[str]:
+    """Return the tenants that a namespace names, as it is stored or as it shall be; pure."""
+    stored, wanted = ownership.assignment(review.old), ownership.assignment(review.object)
     # Names that no Tenant can have are not asked for: they would change the path of the request.
-    return sorted(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))
+    return frozenset(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))

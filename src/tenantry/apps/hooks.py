@@ -16,6 +16,7 @@ from urllib import parse
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
+from tenantry.directory import identity
 from tenantry.tenancy import ownership
 
 Object = dict[str, Any]
@@ -160,6 +161,12 @@ def _validating(namespace: str) -> list[Object]:
             }
         ]
     }
+    tenants = {
+        "matchExpressions": [
+            {"key": constants.TENANT_LABEL, "operator": "Exists"},
+            *elsewhere["matchExpressions"],
+        ]
+    }
     kinds = [capsule.TENANTS.plural, capsule.TENANT_OWNERS.plural]
     promoted = " || ".join(
         f"({obj} != null && has({obj}.metadata.labels) && '{label}' in {obj}.metadata.labels)"
@@ -213,14 +220,29 @@ def _validating(namespace: str) -> list[Object]:
             "sideEffects": "None",
         },
         {
+            # The namespace controller deletes everything at once. RoleBindings wait for the rest,
+            # or owners could not remove what blocks the deletion.
+            "name": "retention",
+            "rules": [_rule("rbac.authorization.k8s.io", ["rolebindings"], "D", "Namespaced")],
+            "namespaceSelector": tenants,
+            "objectSelector": {
+                "matchLabels": {constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER}
+            },
+            "matchConditions": [
+                {
+                    "name": "the-namespace-controller",
+                    "expression": "request.userInfo.username in "
+                    f"{list(identity.NAMESPACE_CONTROLLERS)}",
+                }
+            ],
+            "sideEffects": "None",
+            # While webhooks are down namespaces go as they do elsewhere.
+            "failurePolicy": "Ignore",
+        },
+        {
             "name": "serviceaccounts",
             "rules": [_rule("", ["serviceaccounts"], "CU", "Namespaced")],
-            "namespaceSelector": {
-                "matchExpressions": [
-                    {"key": constants.TENANT_LABEL, "operator": "Exists"},
-                    *elsewhere["matchExpressions"],
-                ]
-            },
+            "namespaceSelector": tenants,
             "matchConditions": [{"name": "promotion", "expression": promoted}],
             "sideEffects": "None",
         },

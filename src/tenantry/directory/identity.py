@@ -12,6 +12,11 @@ from tenantry.core import names
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 KUBE_SYSTEM_SERVICE_ACCOUNTS = "system:serviceaccounts:kube-system"
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+#: Who empties namespaces that are being deleted: by its own account, or the process as a whole.
+NAMESPACE_CONTROLLERS = (
+    "system:kube-controller-manager",
+    "system:serviceaccount:kube-system:namespace-controller",
+)
 
 
 class Class(enum.Enum):

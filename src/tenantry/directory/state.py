@@ -74,6 +74,9 @@ class Directory:
         self._configuration_name = configuration_name
         self._config = configuration.CapsuleConfigurationSpec()
         self._tenants: dict[str, tenant.Tenant] = {}
+        self._by_owner: dict[identity.Subject, set[str]] = {}
+        #: Tenants that select TenantOwners by their labels.
+        self._selecting: set[str] = set()
         self._tenant_owners: dict[str, tenant_owner.TenantOwner] = {}
         self._namespaces: dict[str, NamespaceView] = {}
         self._by_tenant: dict[str, set[str]] = {}
@@ -83,6 +86,15 @@ class Directory:
     # What the watches tell.
 
     def tenant_changed(self, name: str, new: tenant.Tenant | None) -> None:
+        before, after = _listed(self._tenants.get(name)), _listed(new)
+        for subject in before - after:
+            _discard(self._by_owner, subject, name)
+        for subject in after - before:
+            self._by_owner.setdefault(subject, set()).add(name)
+        if new is not None and new.spec.permissions.match_owners:
+            self._selecting.add(name)
+        else:
+            self._selecting.discard(name)
         _put(self._tenants, name, new)
 
     def tenant_owner_changed(self, name: str, new: tenant_owner.TenantOwner | None) -> None:
@@ -99,10 +111,7 @@ class Directory:
     def namespace_changed(self, name: str, new: NamespaceView | None) -> None:
         old = self._namespaces.get(name)
         if old is not None and old.tenant is not None:
-            members = self._by_tenant.get(old.tenant, set())
-            members.discard(name)
-            if not members:
-                self._by_tenant.pop(old.tenant, None)
+            _discard(self._by_tenant, old.tenant, name)
         if new is not None and new.tenant is not None:
             self._by_tenant.setdefault(new.tenant, set()).add(name)
         _put(self._namespaces, name, new)
@@ -130,6 +139,34 @@ class Directory:
 
     def tenants(self) -> Iterable[tenant.Tenant]:
         return self._tenants.values()
+
+    @property
+    def tenant_count(self) -> int:
+        return len(self._tenants)
+
+    def tenant_names(self) -> Collection[str]:
+        return self._tenants.keys()
+
+    def owned_by(self, requester: identity.Requester) -> frozenset[str]:
+        """Return the tenants that a requester may own, without looking at all of them.
+
+        None that she owns is missing; administrators, who own every tenant, are not looked at.
+        """
+        subjects = [
+            identity.Subject("User", requester.name),
+            identity.Subject("ServiceAccount", requester.name),
+            *(identity.Subject("Group", group) for group in requester.groups),
+        ]
+        found = {name for subject in subjects for name in self._by_owner.get(subject, ())}
+        for candidate in self._tenant_owners.values():
+            subject = identity.Subject(candidate.spec.kind, candidate.spec.name)
+            if subject.matches(requester):
+                label = candidate.metadata.labels.get(constants.MANAGED_TENANT_LABEL)
+                chosen = {*self._selecting, *([label] if label else ())} & self._tenants.keys()
+                found |= {n for n in chosen if owners.selects(self._tenants[n], candidate)}
+        account = requester.service_account
+        home = self.tenant_of(account[0]) if account is not None else None
+        return frozenset(found | ({home} if home is not None else set()))
 
     def tenant_owners(self) -> Iterable[tenant_owner.TenantOwner]:
         return self._tenant_owners.values()
@@ -161,6 +198,18 @@ class Directory:
 
     def classify(self, requester: identity.Requester) -> identity.Class:
         return self.roster.classify(requester, self.tenant_of)
+
+
+def _listed(found: tenant.Tenant | None) -> set[identity.Subject]:
+    entries = found.spec.owners if found is not None else ()
+    return {identity.Subject(entry.kind, entry.name) for entry in entries}
+
+
+def _discard(table: dict[Any, set[str]], key: Any, name: str) -> None:
+    members = table.get(key, set())
+    members.discard(name)
+    if not members:
+        table.pop(key, None)
 
 
 def _put(table: dict[Any, Any], key: Any, value: Any) -> None:

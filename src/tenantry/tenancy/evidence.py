@@ -22,6 +22,7 @@ class Evidence:
     :param tenant_name: tenant of the namespace that the request is in, if it is in one
     :param cordoned: whether that namespace, or its tenant as a whole, is frozen
     :param leaving: whether that namespace is being deleted, or gone
+    :param occupied: whether it may hold more than what the platform put there
     """
 
     requester: identity.Requester
@@ -32,6 +33,7 @@ class Evidence:
     tenant_name: str | None = None
     cordoned: bool = False
     leaving: bool = False
+    occupied: bool = False
 
     def owned(self, name: str) -> tenant.Tenant | None:
         """Return the tenant of that name if the requester owns it; administrators own all."""

@@ -14,6 +14,7 @@ from tenantry.tenancy import evidence
 MANAGED = (
     "Labeling resources as controller managed can only be done by the controller or administrators"
 )
+OCCUPIED = "the namespace is not empty yet; until then its owners keep their access to clean it up"
 PROMOTION_DISABLED = (
     "service account owner promotion is disabled. Contact your system administrators"
 )
@@ -59,6 +60,8 @@ def protect_managed(review: admission.Review, known: evidence.Evidence) -> Decis
     """Keep everybody but us off the objects that we write, and off the label that says so."""
     if known.requester_class is identity.Class.ADMIN:
         return admission.Allow()
+    if review.operation == "DELETE" and known.requester.name in identity.NAMESPACE_CONTROLLERS:
+        return admission.Deny(OCCUPIED) if known.occupied else admission.Allow()
     from_cluster = identity.KUBE_SYSTEM_SERVICE_ACCOUNTS in known.requester.groups
     if from_cluster and review.operation != "CREATE":
         # The garbage collector and the namespace controller clean up; the quota and disruption

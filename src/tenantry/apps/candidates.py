@@ -1,0 +1,101 @@
+"""Find the tenants among which a namespace without a label is to be assigned.
+
+The API server has no index of owners, and a list of all tenants costs it a quarter of a
+millisecond for each of them. So memory proposes and the API server decides: read live is every
+tenant that memory knows as the requester's, and every one that could claim the name by its prefix.
+
+* If an owned tenant's prefix begins the name, the longest such wins, whatever else she owns, and
+  all that could be longer were asked for. Memory has no part in the answer.
+* Otherwise it matters how many she owns in all. Memory counts for that if it is as large as what
+  the API server has, or provably newer than the request. A grant on an existing tenant that has
+  not arrived yet is then as if it had been made after the request; she is the owner of what is
+  chosen in any case.
+* Where neither holds, all tenants are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+from tenantry.api.capsule import resources as capsule
+from tenantry.core import names
+from tenantry.directory import identity
+from tenantry.kube import client as kube
+from tenantry.kube import reads
+from tenantry.runtime import admission
+from tenantry.tenancy import ownership, state
+
+#: Names that memory does not know are asked for up to this many; a name with more dashes in it
+#: than that is not worth as many requests.
+PROBES = 4
+
+#: Seconds that memory gets to show that it is newer than the request.
+PATIENCE = 0.03
+
+
+class _Meta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    remaining_item_count: int = 0
+
+
+class _Page(msgspec.Struct, gc=False):
+    metadata: _Meta
+    items: list[msgspec.Raw] = []
+
+
+_PAGE = msgspec.json.Decoder(_Page)
+
+
+def name_of(review: admission.Review) -> str:
+    """Return the name of the namespace, or how a generated one will begin."""
+    metadata = (review.object or {}).get("metadata") or {}
+    return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def is_open(review: admission.Review, klass: identity.Class) -> bool:
+    """Tell whether the choice of the tenant is left to us."""
+    creating = review.operation == "CREATE"
+    return (
+        creating
+        and klass is identity.Class.CAPSULE
+        and ownership.assignment(review.object).label is None
+    )
+
+
+def claimants(name: str) -> list[str]:
+    """Return every name of a tenant whose prefix begins `name`, the shortest first."""
+    parts = name.split("-")
+    found = ("-".join(parts[:count]) for count in range(1, len(parts)))
+    return [prefix for prefix in found if names.is_dns_subdomain(prefix)]
+
+
+def decided(name: str, owned: Iterable[str]) -> bool:
+    """Tell whether one of the owned tenants claims the name by its prefix."""
+    return not set(claimants(name)).isdisjoint(owned)
+
+
+def proposed(name: str, owned: Collection[str], known: Collection[str]) -> frozenset[str] | None:
+    """Return the tenants to read; None when listing them all costs less.
+
+    :param owned: those that memory gives the requester
+    :param known: all that memory knows
+    """
+    claims = claimants(name)
+    unknown = [claim for claim in claims if claim not in known]
+    if len(unknown) > PROBES:
+        return None
+    return frozenset({*owned, *claims})
+
+
+async def is_current(client: kube.Client, known: state.State) -> bool:
+    """Tell whether memory has all tenants that exist; see the module for what that means."""
+    answer = await client.request(
+        "GET", capsule.TENANTS.path(), query={"limit": "1"}, accept=reads.METADATA_LIST
+    )
+    page = _PAGE.decode(answer.body)
+    total = len(page.items) + page.metadata.remaining_item_count
+    if total == known.directory.tenant_count:
+        return True
+    return await known.tenants.wait_for(page.metadata.resource_version, PATIENCE)
