@@ -288,6 +288,22 @@ class TestWithoutStarting:
             platform.up(SMALL, progress.Silent())
         assert not platform.paths.root.exists()
 
+    @pytest.mark.parametrize(("phase", "blamed"), [("degraded", True), ("ready", False)])
+    def test_a_disk_that_became_full_is_blamed(
+        self,
+        platform: platforms.Platform,
+        monkeypatch: pytest.MonkeyPatch,
+        phase: str,
+        *,
+        blamed: bool,
+    ) -> None:
+        state.prepare(platform.paths, minimum_free=0)
+        plan.store(plan.Plan(name="one", binaries={}, api_ports=(20001,)), platform.paths)
+        status.store(status.Status(name="one", phase=phase), platform.paths)
+        monkeypatch.setattr("shutil.disk_usage", lambda _: _Usage)
+        with state.locked(platform.paths.lock):
+            assert ("almost full" in platform.status().reason) is blamed
+
     def test_ports_of_other_platforms_are_left_alone(
         self, platform: platforms.Platform, environ: dict[str, str]
     ) -> None:

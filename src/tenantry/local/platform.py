@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tenantry.core import clock
 from tenantry.core import errors as core_errors
 from tenantry.local import (
@@ -33,6 +35,8 @@ READY_TIMEOUT = 300.0
 #: Seconds for which the supervisor may take to stop all; each unit has its own grace in it.
 STOP_TIMEOUT = 90.0
 _POLL = 0.05
+#: Free bytes below which etcd cannot be expected to work.
+_FULL = 64 * 2**20
 #: Lines of a failed unit's log that are shown.
 _TAIL = 15
 
@@ -75,8 +79,16 @@ class Platform:
         return described
 
     def status(self) -> status.Status:
+        """Return how the platform is, and if it is not well, whether the disk is to blame."""
         self.require()
-        return status.load(self.paths)
+        found = status.load(self.paths)
+        if found.phase == supervision.Overall.READY.value or found.reason:
+            return found
+        try:
+            state.require_room(self.paths.root, _FULL)
+        except errors.StorageError as err:
+            return msgspec.structs.replace(found, reason=str(err))
+        return found
 
     def kubeconfig(self, user: str, groups: Sequence[str]) -> bytes:
         """Return a kubeconfig for any user, or the admin's for ""."""
@@ -103,7 +115,7 @@ class Platform:
             report.note(f'platform "{self.name}" runs already')
             self._await_ready(report)
             return None
-        with state.locked(self.paths.setup_lock) as free, stoppable():
+        with stoppable(), state.locked(self.paths.setup_lock) as free:
             if not free:
                 report.note("another `tenantry local up` prepares this platform; waiting for it")
                 self._await_supervisor()
@@ -136,20 +148,22 @@ class Platform:
     def down(self, report: progress.Progress) -> bool:
         """Stop the platform, or the `up` that prepares it; tell whether there was one."""
         self.require_directory()
-        stopped = False
         deadline = clock.monotonic() + STOP_TIMEOUT
         with report.step("stopping"):
-            # Both the supervisor and an `up` that is about to start one.
+            # First an `up` that is about to start a supervisor, or follows one: else it would see
+            # that end, and meet the signal when it no longer expects any. For the same reason
+            # each is asked only once.
+            asked: list[int] = []
             while pids := self._holders():
-                stopped = True
                 for pid in pids:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGTERM)
-                while self._holders() == pids:
-                    if clock.monotonic() > deadline:
-                        raise errors.LocalError(f"still running after {STOP_TIMEOUT:g} s: {pids}")
-                    time.sleep(_POLL)
-        return stopped
+                    if pid not in asked:
+                        asked.append(pid)
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGTERM)
+                if clock.monotonic() > deadline:
+                    raise errors.LocalError(f"still running after {STOP_TIMEOUT:g} s: {pids}")
+                time.sleep(_POLL)
+            return bool(asked)
 
     def destroy(self, report: progress.Progress) -> None:
         """Stop the platform and remove everything it kept."""
@@ -165,9 +179,9 @@ class Platform:
         if not self.paths.root.is_dir():
             raise errors.NoSuchPlatformError(self.name, state.platforms(self.home))
 
-    def _holders(self) -> set[int]:
-        held = (state.holder(self.paths.lock), state.holder(self.paths.setup_lock))
-        return {pid for pid in held if pid is not None}
+    def _holders(self) -> list[int]:
+        held = (state.holder(self.paths.setup_lock), state.holder(self.paths.lock))
+        return [pid for pid in held if pid is not None]
 
     def _prepare(self, options: Options, report: progress.Progress) -> None:
         from tenantry.local import binaries, credentials, plane
@@ -264,7 +278,13 @@ class Platform:
             )
         if tied:
             return child
-        code = child.wait()
+        try:
+            code = child.wait()
+        except BaseException:
+            # Before it has the lock, `down` would not see it.
+            child.kill()
+            child.wait()
+            raise
         if code not in {0, state.ALREADY}:
             raise errors.StartFailedError(
                 self.name,
