@@ -30,6 +30,7 @@ PLUGINS = {
     "priority": "priority",
     "proportion": "proportion",
     "ray": "leaders",
+    "reflectjoborder": "snapshot",
     "reservation": "reservation",
     "resourcetype": "resourcetype",
     "sg-multinodegang": "multinodegang",

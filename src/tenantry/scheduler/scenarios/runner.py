@@ -50,7 +50,7 @@ def _without_actions(line: Json) -> Any:
 def _session(
     engine: cycle.Engine, line: Json, states: dict[str, table.TaskState]
 ) -> session.Session:
-    engine.run(table.build(line, states, {}), now=table.NOW)
+    engine.run(table.build(line, states), now=table.NOW)
     assert engine.last is not None
     return engine.last
 

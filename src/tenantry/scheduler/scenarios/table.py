@@ -76,9 +76,7 @@ def settings(line: Json) -> config.Config:
     )
 
 
-def build(
-    line: Json, states: Mapping[str, TaskState], claims: Mapping[str, Any]
-) -> observed.Observed:
+def build(line: Json, states: Mapping[str, TaskState]) -> observed.Observed:
     """Return the observed state of one session."""
     seen = observed.Observed()
     raw_nodes = {node["name"]: node for node in line["nodes"]}
@@ -91,8 +89,14 @@ def build(
     for topology in line["topologies"]:
         levels = tuple(level["nodeLabel"] for level in topology["levels"])
         seen.put_topology(specs.Topology(name=topology["name"], levels=levels))
+    templates = {
+        name
+        for job in line["jobs"]
+        for task in job["tasks"]
+        for name in task.get("claim_templates", {}).values()
+    }
     for claim in dra.get("resource_claims", ()):
-        spec = _claim(claim, claims.get(claim["name"]))
+        spec = _claim(claim, template=claim["name"] in templates)
         seen.put_claim(spec, gpu=spec.device_class == "nvidia.com/gpu")
     if any("pvc_names" in task for job in line["jobs"] for task in job["tasks"]):
         seen.put_volumes({})
@@ -173,16 +177,16 @@ def _queue(name: str, queue: Json) -> specs.Queue:
     )
 
 
-def _claim(claim: Json, allocated: Any) -> specs.Claim:
+def _claim(claim: Json, *, template: bool) -> specs.Claim:
     state = claim.get("status") or {}
     results = ((state.get("allocation") or {}).get("devices") or {}).get("results", ())
-    del allocated
     return specs.Claim(
         namespace=claim.get("namespace", ""),
         name=claim["name"],
         device_class=claim["device_class"],
         count=claim["count"],
         labels=claim.get("labels", {}),
+        template=template,
         allocated=tuple((result["pool"], result["device"]) for result in results),
         reserved_for=tuple(user["name"] for user in state.get("reservedFor", ())),
     )
@@ -328,7 +332,7 @@ def _constraints(task: Json, labels: Mapping[str, str]) -> specs.Constraints:
         affinity=affinity,
         pod_affinity=terms("pod_affinity_topology_key"),
         pod_anti_affinity=terms("pod_anti_affinity_topology_key"),
-        claims=tuple(task.get("claim_names", ())),
+        claims=(*task.get("claim_names", ()), *task.get("claim_templates", {}).values()),
         volumes=tuple(task.get("pvc_names", ())),
         legacy_mig=bool(task.get("legacy_mig")),
     )

@@ -1,0 +1,169 @@
+"""One bad object sets aside itself; the cycle goes on."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tenantry.scheduler.engine import config, errors, gangs, registry, specs
+from tenantry.scheduler.scenarios import world
+
+
+def good(made: world.World) -> None:
+    made.node("n")
+    made.queue("good", 4)
+    made.job("fine", "good")
+
+
+def outcome(made: world.World) -> set[str]:
+    decided = made.run()
+    assert not decided.errors
+    return set(made.where())
+
+
+BAD_QUEUES = {
+    "missing parent": {"name": "bad", "parent": "nowhere"},
+    "itself": {"name": "bad", "parent": "bad"},
+    "NaN weight": {"name": "bad", "resources": {"gpu": specs.Bound(weight=math.nan)}},
+    "infinite weight": {"name": "bad", "resources": {"gpu": specs.Bound(weight=math.inf)}},
+    "negative quota": {"name": "bad", "resources": {"gpu": specs.Bound(quota=-7)}},
+}
+
+
+@pytest.mark.parametrize("fields", BAD_QUEUES.values(), ids=BAD_QUEUES)
+def test_queue(fields: dict[str, object]) -> None:
+    made = world.World()
+    good(made)
+    made.seen.put_queue(specs.Queue(**fields))  # type: ignore[arg-type]
+    made.job("stuck", "bad")
+    assert outcome(made) == {"fine-0"}
+    (reason,) = made.engine.explain(("ns", "stuck"))
+    assert reason.code == "QueueDoesNotExist"
+    assert "cannot be used" in reason.message
+
+
+def test_cycle_of_queues() -> None:
+    made = world.World()
+    good(made)
+    for name, parent in (("a", "b"), ("b", "c"), ("c", "a")):
+        made.queue(name, parent=parent)
+        made.job(f"j{name}", name)
+    assert outcome(made) == {"fine-0"}
+    assert set(made.session.rejected_queues) == {"a", "b", "c"}
+
+
+BAD_GROUPS = {
+    "a million pods": {"min_member": 1_000_000},
+    "negative": {"min_member": -1},
+    "unknown parent": {"subgroups": (specs.Subgroup(name="a", parent="x", min_member=1),)},
+    "cyclic": {
+        "subgroups": (
+            specs.Subgroup(name="a", parent="b"),
+            specs.Subgroup(name="b", parent="a"),
+        )
+    },
+    "twice": {
+        "subgroups": (
+            specs.Subgroup(name="a", min_member=1),
+            specs.Subgroup(name="a", min_member=1),
+        )
+    },
+    "NaN": {"preemption_delay": math.nan},
+}
+
+
+@pytest.mark.parametrize("fields", BAD_GROUPS.values(), ids=BAD_GROUPS)
+def test_pod_group(fields: dict[str, object]) -> None:
+    made = world.World()
+    good(made)
+    made.seen.put_job(specs.Job(namespace="ns", name="bad", queue="good", **fields))  # type: ignore[arg-type]
+    made.seen.put_task(specs.Task(namespace="ns", name="p", uid="p", job=("ns", "bad"), gpus=1000))
+    assert outcome(made) == {"fine-0"}
+    assert made.seen.set_aside["job", "ns/bad"]
+
+
+BAD_PODS = {
+    "negative": {"requests": {"cpu": -1}},
+    "absurd": {"requests": {"memory": 1 << 80}},
+    "fraction above one": {"portion": 2_000_000},
+    "fraction and whole": {"portion": 500_000, "gpus": 1000},
+    "no devices": {"portion": 500_000, "devices": 0},
+}
+
+
+@pytest.mark.parametrize("fields", BAD_PODS.values(), ids=BAD_PODS)
+def test_pod(fields: dict[str, object]) -> None:
+    made = world.World()
+    good(made)
+    made.seen.put_job(specs.Job(namespace="ns", name="bad", queue="good"))
+    made.seen.put_task(
+        specs.Task(namespace="ns", name="p", uid="p", job=("ns", "bad"), **fields)  # type: ignore[arg-type]
+    )
+    assert outcome(made) == {"fine-0"}
+    assert made.seen.set_aside["task", "ns/p"]
+
+
+def test_bad_node() -> None:
+    made = world.World()
+    good(made)
+    made.seen.put_node(specs.Node(name="bad", allocatable={"cpu": -5}))
+    assert outcome(made) == {"fine-0"}
+    assert ("node", "bad") in made.seen.set_aside
+
+
+def test_unknown_topology() -> None:
+    made = world.World()
+    good(made)
+    made.job("lost", "good", topology=specs.TopologyConstraint(topology="moon", required="rack"))
+    assert outcome(made) == {"fine-0"}
+    (reason,) = made.engine.explain(("ns", "lost"))
+    assert reason.message == "Requested topology moon does not exist"
+
+
+def test_equal_names_in_two_namespaces_are_two_jobs() -> None:
+    made = world.World()
+    good(made)
+    made.queue("other", 1)
+    made.job("same", "good", namespace="one")
+    made.job("same", "other", namespace="two", pods=2)
+    outcome(made)
+    sizes = {key: len(job.rows) for key, job in made.seen.jobs.items() if key[1] == "same"}
+    assert sizes == {("one", "same"): 1, ("two", "same"): 2}
+
+
+def test_unknown_subgroup_sets_the_pod_aside() -> None:
+    made = world.World()
+    good(made)
+    made.job("j", "good", subgroup_of={0: "nowhere"})
+    assert outcome(made) == {"fine-0"}
+    assert len(made.seen.jobs["ns", "j"].invalid) == 1
+
+
+def test_absurd_limit_is_no_limit() -> None:
+    made = world.World()
+    made.node("n")
+    made.queue("q", resources={"memory": specs.Bound(quota=10**30, limit=10**30)})
+    made.job("j", "q")
+    assert outcome(made) == {"j-0"}
+
+
+def test_unknown_names_in_a_configuration() -> None:
+    with pytest.raises(errors.UnknownName, match='unknown plugin "nope"; known are aging'):
+        world.World(config.Config(plugins=(config.PluginChoice("nope"),)))
+    with pytest.raises(errors.UnknownName, match='unknown action "nope"'):
+        world.World(config.Config(actions=("nope",)))
+    assert set(registry.ACTIONS) >= set(config.ACTIONS)
+
+
+def test_threshold_above_the_number_of_children_never_starts() -> None:
+    tree = gangs.build(
+        specs.Job(
+            namespace="",
+            name="j",
+            queue="q",
+            min_subgroup=3,
+            subgroups=(specs.Subgroup(name="a", min_member=1),),
+        )
+    )
+    assert tree.threshold == 3

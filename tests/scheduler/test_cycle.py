@@ -1,0 +1,133 @@
+"""Slices, budgets and faults of a cycle."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tenantry.scheduler.engine import config, cycle, plugin, registry, session, tables
+from tenantry.scheduler.scenarios import world
+
+
+class Ticking:
+    """A clock that goes on a millisecond with each look."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        self.time += 0.001
+        return self.time
+
+
+def busy() -> world.World:
+    made = world.World()
+    for index in range(10):
+        made.node(f"n{index}")
+    made.queue("q", 80)
+    for index in range(70):
+        made.job(f"j{index:02d}", "q")
+    return made
+
+
+def test_yields_in_slices() -> None:
+    made = busy()
+    slices = sum(1 for _ in made.engine.cycle(made.seen, now=world.NOW, cpu=Ticking()))
+    assert slices >= 5
+    assert len(made.engine.result.binds) == 70
+    assert made.engine.result.longest_slice <= 0.02
+
+
+def test_budget_returns_what_there_is() -> None:
+    made = busy()
+    engine = cycle.Engine(config.Config(cycle_budget=0.05))
+    decided = engine.run(made.seen, now=world.NOW, cpu=Ticking())
+    assert decided.cut_short
+    assert 0 < len(decided.binds) < 70
+
+
+class _Faulty:
+    name = "faulty"
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def open(self, session: session.Session) -> None:
+        if self.where == "open":
+            raise RuntimeError("broken plugin")
+
+        def check(row: int) -> str:
+            task = session.state.tasks[row]
+            if self.where == "job" and task is not None and task.name.startswith("bad"):
+                raise RuntimeError("broken check")
+            return ""
+
+        def key(job: plugin.JobState) -> int:
+            if self.where == "order":
+                raise RuntimeError("broken order")
+            return 0
+
+        session.points.pre_predicates.append(check)
+        session.points.job_keys.append(key)
+
+
+def faulty(where: str) -> world.World:
+    def build(arguments: Any) -> plugin.Plugin:
+        return _Faulty(where)
+
+    registry.add_plugin("faulty", build)
+    default = config.Config()
+    made = world.World(
+        dataclasses.replace(default, plugins=(*default.plugins, config.PluginChoice("faulty")))
+    )
+    made.node("n")
+    made.queue("q", 8)
+    made.job("bad", "q", pods=2)
+    made.job("fine", "q")
+    return made
+
+
+def test_a_fault_concerns_one_job() -> None:
+    made = faulty("job")
+    decided = made.run()
+    assert [bind.task.name for bind in decided.binds] == ["fine-0"]
+    assert [reason.code for reason in made.engine.explain(("ns", "bad"))] == ["InternalError"]
+    assert len(decided.errors) == 1
+    state = made.session.state
+    assert int(state.free[3, 0]) == 7000
+
+
+@pytest.mark.parametrize("where", ["open", "order"])
+def test_a_fault_elsewhere_changes_nothing(where: str) -> None:
+    made = faulty(where)
+    decided = made.run()
+    assert not decided.binds
+    assert not decided.evictions
+    assert decided.errors
+    assert made.engine.explain(("ns", "fine")) == []
+
+
+def test_actions_are_found_by_name() -> None:
+    class Nothing:
+        name = "nothing"
+
+        def run(self, session: session.Session) -> Iterator[None]:
+            session.notes["ran"] = True
+            return iter(())
+
+    registry.add_action("nothing", Nothing)
+    made = world.World(config.Config(actions=("nothing",)))
+    made.run()
+    assert made.session.notes["ran"]
+
+
+def test_nothing_is_used_beyond_the_gpus_of_a_node() -> None:
+    made = busy()
+    made.run()
+    for _, group in itertools.groupby(sorted(made.where().values())):
+        assert len(list(group)) <= 8
+    assert made.session.state.node[0] > tables.NOWHERE
