@@ -208,6 +208,8 @@ def answers(directory: state.Directory) -> Any:
             found.metadata.name: directory.owners_of(found)
             for found in sorted(directory.tenants(), key=lambda t: t.metadata.name)
         },
+        "owned": [directory.owned_by(identity.Requester(name)) for name in people],
+        "count": (directory.tenant_count, sorted(directory.tenant_names())),
         "tenant_owners": [found.metadata.name for found in directory.tenant_owners()],
     }
 
@@ -225,3 +227,47 @@ def test_only_the_last_word_on_each_object_counts(changes: list[Change], random:
     for change in last:
         change.apply(again)
     assert answers(told) == answers(again)
+
+
+@given(st.lists(CHANGES, max_size=30))
+def test_no_tenant_that_somebody_owns_is_overlooked(changes: list[Change]) -> None:
+    directory = fresh()
+    for change in changes:
+        change.apply(directory)
+    for name in ("alice", "bob", "erin", "system:serviceaccount:n1:robot"):
+        requester = identity.Requester(name, frozenset({"oil-team"}))
+        owned = {
+            found.metadata.name
+            for found in directory.tenants()
+            if owners.is_owner(directory.owners_of(found), requester)
+        }
+        assert owned <= directory.owned_by(requester)
+
+
+@pytest.mark.parametrize(
+    ("requester", "expected"),
+    [
+        (identity.Requester("alice"), {"oil"}),
+        (identity.Requester("x", frozenset({"team"})), {"gas"}),
+        (identity.Requester("team"), set()),
+        (identity.Requester("system:serviceaccount:ci:robot"), {"gas"}),
+        (identity.Requester("erin"), {"oil", "sun"}),
+        (identity.Requester("nobody"), set()),
+    ],
+)
+def test_who_may_own_what(requester: identity.Requester, expected: set[str]) -> None:
+    directory = fresh()
+    gas = make_tenant("gas")
+    gas.spec.owners = [
+        tenant.Owner(kind="Group", name="team"),
+        tenant.Owner(kind="ServiceAccount", name="system:serviceaccount:ci:robot"),
+    ]
+    sun = make_tenant("sun")
+    sun.spec.permissions.match_owners = [meta.LabelSelector(match_labels={"team": "sun"})]
+    for found in (make_tenant("oil", "alice"), gas, sun):
+        directory.tenant_changed(found.metadata.name, found)
+    erin = make_owner("erin", "oil")
+    erin.metadata.labels["team"] = "sun"
+    directory.tenant_owner_changed("erin", erin)
+    directory.tenant_owner_changed("gone", make_owner("erin", "no-such-tenant"))
+    assert directory.owned_by(requester) == expected

@@ -1,8 +1,8 @@
 """Gather what the tenancy's admission steps rest on.
 
 For namespaces everything is read from the API server after the request arrived: a tenant created
-a moment ago counts, an owner revoked a moment ago does not. Memory only says where to look. For what lies inside namespaces
-memory is enough, and a namespace that memory does not know is read.
+a moment ago counts, an owner revoked a moment ago does not. Memory only says where to look. For
+what lies inside namespaces memory is enough, and a namespace that memory does not know is read.
 """
 
 from __future__ import annotations
@@ -79,13 +79,13 @@ class Gatherer:
     async def _live(
         self, review: admission.Review, requester: identity.Requester
     ) -> evidence.Evidence:
-        proposals = self._proposals(review, requester)
-        mentioned = tenants_mentioned(review)
+        proposals, undecided = self._proposals(review, requester)
         async with asyncio.TaskGroup() as group:
             config_read = group.create_task(self._configuration())
             owners_read = group.create_task(self._tenant_owners())
             home_read = group.create_task(self._home(requester))
-            named_read = group.create_task(self._named(mentioned | (proposals or frozenset())))
+            named_read = group.create_task(self._named(tenants_mentioned(review) | proposals))
+            current_read = group.create_task(self._is_current()) if undecided else None
         config, tenant_owners = config_read.result(), owners_read.result()
         home, promotions = home_read.result()
         found = named_read.result()
@@ -98,28 +98,47 @@ class Gatherer:
 
         if candidates.is_open(review, klass):
             owned = [t.metadata.name for t in found if owners.is_owner(owners_of(t), requester)]
-            if not candidates.decided(candidates.name_of(review), owned) and not (
-                owned and proposals and await candidates.is_current(self._client, self._known)
-            ):
+            complete = bool(owned) and current_read is not None and current_read.result()
+            if not complete and not candidates.decided(candidates.name_of(review), owned):
                 found = await self._tenants()
+
+        def homes(owner: tenant.Tenant) -> dict[str, str]:
+            subjects = {
+                *roster.administrators,
+                *(identity.Subject("User", name) for name in self._controllers),
+                *(
+                    entry.subject
+                    for one in self._known.directory.tenants()
+                    if one.metadata.uid != owner.metadata.uid
+                    for entry in owners.owners(one, config, tenant_owners)
+                ),
+            }
+            return {identity.home(subject): subject.name for subject in sorted(subjects)}
+
         return evidence.Evidence(
             requester=requester,
             requester_class=klass,
             config=config,
             tenants={one.metadata.name: one for one in found},
             owners_of=owners_of,
+            homes=homes,
         )
 
     def _proposals(
         self, review: admission.Review, requester: identity.Requester
-    ) -> frozenset[str] | None:
-        """Return the tenants to read because memory, or the name, gives reason to."""
+    ) -> tuple[frozenset[str], bool]:
+        """Return the tenants to read, by memory, and whether that leaves the choice open."""
         index = self._known.directory
         if not candidates.is_open(review, index.classify(requester)):
-            return None
-        return candidates.proposed(
-            candidates.name_of(review), index.owned_by(requester), index.tenant_names()
-        )
+            return frozenset(), False
+        name, owned = candidates.name_of(review), index.owned_by(requester)
+        proposals = candidates.proposed(name, owned, index.tenant_names())
+        if proposals is None:
+            return frozenset(), False
+        return proposals, bool(owned) and not candidates.decided(name, owned)
+
+    async def _is_current(self) -> bool:
+        return await candidates.is_current(self._client, self._known)
 
     async def _remembered(
         self, review: admission.Review, requester: identity.Requester

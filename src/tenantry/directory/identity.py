@@ -54,6 +54,19 @@ class Subject:
         return self.name == requester.name
 
 
+def home(subject: Subject) -> str:
+    """Return the namespace in which service accounts are this subject; "" for people.
+
+    Whoever creates that namespace becomes the subject, whatever its kind says.
+    """
+    account = split_service_account(subject.name)
+    if account is not None:
+        return account[0]
+    if subject.kind == "Group" and subject.name.startswith(f"{SERVICE_ACCOUNTS}:"):
+        return subject.name.removeprefix(f"{SERVICE_ACCOUNTS}:")
+    return ""
+
+
 def split_service_account(name: str) -> tuple[str, str] | None:
     """Split ``system:serviceaccount:<namespace>:<name>``; None for any other user name.
 

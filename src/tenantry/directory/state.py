@@ -174,6 +174,9 @@ class Directory:
     def namespace(self, name: str) -> NamespaceView | None:
         return self._namespaces.get(name)
 
+    def all_namespaces(self) -> Iterable[NamespaceView]:
+        return self._namespaces.values()
+
     def namespaces_of(self, name: str) -> list[NamespaceView]:
         """Return a tenant's namespaces by name."""
         return [self._namespaces[member] for member in sorted(self._by_tenant.get(name, ()))]

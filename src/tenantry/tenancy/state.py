@@ -125,8 +125,7 @@ class State:
 
     def namespaces_of_tenant(self, event: store.Event[TenantView]) -> Iterable[str]:
         """Return a tenant's namespaces, unless only its status changed."""
-        old, new = event.old, event.new
-        if old is not None and new is not None and not _touched(old.tenant, new.tenant):
+        if not is_news(event):
             return ()
         return [view.name for view in self.directory.namespaces_of(event.key[1])]
 
@@ -160,8 +159,11 @@ class State:
         return [view.name for name in tenants for view in self.directory.namespaces_of(name)]
 
 
-def _touched(old: tenant.Tenant, new: tenant.Tenant) -> bool:
-    before, after = old.metadata, new.metadata
+def is_news(event: store.Event[TenantView]) -> bool:
+    """Tell whether more than a tenant's status or finalizers changed."""
+    if event.old is None or event.new is None:
+        return True
+    before, after = event.old.tenant.metadata, event.new.tenant.metadata
     return (
         before.generation != after.generation
         or before.labels != after.labels

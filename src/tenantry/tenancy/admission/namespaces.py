@@ -13,6 +13,10 @@ from tenantry.runtime import admission, jsonpatch
 from tenantry.tenancy import evidence, ledger, metadata, ownership, verdicts
 
 CORDONED = "the selected tenant is cordoned"
+HOME = (
+    'Creating namespace "{name}" is not allowed: its service accounts would be "{subject}", which '
+    "has rights outside of the tenant; please, reach out to the system administrators"
+)
 
 Object = dict[str, Any]
 Decision = admission.Decision
@@ -115,6 +119,9 @@ def _name(owner: tenant.Tenant, name: str, known: evidence.Evidence) -> verdicts
             f"Creating namespaces with name matching {protected} regexp is not allowed; "
             "please, reach out to the system administrators"
         )
+    subject = known.homes(owner).get(name)
+    if subject is not None and known.requester_class is not identity.Class.ADMIN:
+        return verdicts.Denial(HOME.format(name=name, subject=subject))
     prefix = f"{owner.metadata.name}-"
     if ownership.prefix_forced(owner, known.config) and not name.startswith(prefix):
         return verdicts.Denial(

@@ -157,7 +157,10 @@ class NamespaceController:
         except errors.Invalid:
             # What a binding grants cannot be changed, and a name says what it grants. Left
             # alone, an owner could keep anybody out of a namespace by using names in advance.
-            await self._applier.delete(resources.ROLE_BINDINGS, (namespace, name))
+            key = (namespace, name)
+            free = [{"op": "add", "path": "/metadata/finalizers", "value": []}]
+            await self._applier.patch_json(resources.ROLE_BINDINGS, key, free)
+            await self._applier.delete(resources.ROLE_BINDINGS, key)
             await self._applier.apply(resources.ROLE_BINDINGS, binding, None)
 
     async def _prune(self, namespace: str, wanted: dict[str, Object]) -> None:

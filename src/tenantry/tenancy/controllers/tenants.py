@@ -56,7 +56,13 @@ class TenantController:
                 timing=source.timing,
                 registry=source.metrics,
             )
-            .watches(known.tenants, lambda event: [event.key[1]])
+            .watches(known.tenants, lambda event: [event.key[1]] if state.is_news(event) else [])
+            # Status and finalizer are mostly our own writes; what else arrives is gathered.
+            .watches(
+                known.tenants,
+                lambda event: [] if state.is_news(event) else [event.key[1]],
+                debounce=self._debounce,
+            )
             .watches(known.namespaces, known.tenants_of_namespace, debounce=self._debounce)
             .watches(known.tenant_owners, known.tenants_of_owner, debounce=self._debounce)
             .watches(known.configurations, known.tenants_of_configuration, debounce=self._debounce)

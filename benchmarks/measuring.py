@@ -1,0 +1,112 @@
+"""What a benchmark needs to know about processes, the machine and the API server's audit log."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import datetime as dt
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
+MIB = 1024.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What a process has used since it began."""
+
+    cpu_seconds: float
+    peak_mib: float
+
+
+def usage(pid: int) -> Usage:
+    """Read a process's CPU time, its children's not included, and its peak memory."""
+    # The name may hold spaces and parentheses; what follows the last one does not.
+    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    status = Path(f"/proc/{pid}/status").read_text()
+    (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    return Usage((int(stat[11]) + int(stat[12])) / TICKS, int(peak) / MIB)
+
+
+def used(pids: Mapping[str, int], before: Mapping[str, Usage]) -> dict[str, dict[str, float]]:
+    """Return what each process used since `before`, and its peak memory so far."""
+    found = {name: usage(pid) for name, pid in pids.items()}
+    return {
+        name: {
+            "cpu_seconds": round(now.cpu_seconds - before[name].cpu_seconds, 2),
+            "peak_mib": round(now.peak_mib, 1),
+        }
+        for name, now in found.items()
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Describe the machine and how busy it is."""
+    model = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": model[0] if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "uvloop": importlib.util.find_spec("uvloop") is not None,
+        "load_before": [round(value, 2) for value in os.getloadavg()],
+        "date": dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "commit": _commit(),
+    }
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+def audited(logs: Path) -> Iterator[dict[str, Any]]:
+    """Yield the audit events in a platform's log directory, rotated files included."""
+    for path in sorted(logs.glob("audit*.log")):
+        with path.open() as lines:
+            for line in lines:
+                # The last line may be half written.
+                if line.endswith("\n"):
+                    yield json.loads(line)
+
+
+def calls(events: Iterable[dict[str, Any]], since: str) -> dict[str, collections.Counter[str]]:
+    """Count finished requests by user and by ``verb resource/subresource``.
+
+    :param since: RFC 3339; requests received earlier do not count
+    """
+    found: dict[str, collections.Counter[str]] = {}
+    for event in events:
+        if event["requestReceivedTimestamp"] < since or event["stage"] != "ResponseComplete":
+            continue
+        target = event.get("objectRef") or {}
+        resource = target.get("resource", event["requestURI"].partition("?")[0])
+        if target.get("subresource"):
+            resource += f"/{target['subresource']}"
+        user = (event.get("impersonatedUser") or event["user"])["username"]
+        found.setdefault(user, collections.Counter())[f"{event['verb']} {resource}"] += 1
+    return found
+
+
+def now_rfc3339() -> str:
+    """Return the time as the audit log writes it, for comparing as text."""
+    return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
