@@ -126,7 +126,7 @@ async def test_indexes_and_versions(
     assert not found.at_least(beyond)
     assert not await found.wait_for(beyond, 0.05)
     assert not await found.wait_for("no number", 10)
-    assert found._waiters == []
+    assert not len(found._waiters)
 
 
 async def test_a_cut_watch_goes_on_where_it_was(

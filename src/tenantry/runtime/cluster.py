@@ -155,6 +155,20 @@ class Cluster:
         if self._crash is not None:
             raise self._crash
 
+    async def hibernate(self) -> None:
+        """Stop following the server but keep the caches, for a cluster nobody asks about now."""
+        self._started = False
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def resume(self) -> None:
+        """Follow the server again from where each cache stopped; `informer.following` tells."""
+        if self._closed:
+            raise errors.ClosedError("cluster is closed")
+        await self.start()
+
     async def close(self) -> None:
         """End all informers and, when it is ours, the client."""
         self._closed = True

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
-import heapq
+import dataclasses
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from typing import Generic, TypeVar, cast
 
 import msgspec
@@ -22,7 +22,7 @@ from tenantry.kube import client as kube_client
 from tenantry.kube import errors as kube_errors
 from tenantry.kube import reads
 from tenantry.kube import watch as kube_watch
-from tenantry.runtime import memory, metrics, reflector, store, versions, views
+from tenantry.runtime import handlers, memory, metrics, reflector, store, versions, views, waiting
 from tenantry.runtime import timing as timings
 
 T = TypeVar("T")
@@ -35,6 +35,14 @@ _SLICE = 0.005
 #: Part of the inactivity time by which a deadline may move before its timer is set anew.
 _SLACK = 0.02
 _PAGE = 500
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Saved(Generic[T]):
+    """A cache's content and the version it is at."""
+
+    resource_version: str
+    objects: tuple[store.Held[T], ...] = ()
 
 
 class Informer(Generic[T]):
@@ -64,22 +72,16 @@ class Informer(Generic[T]):
         self._ordered = ordered
         self._store: store.Store[T] = store.Store()
         self._machine = reflector.Reflector(timing=self._timing, streaming=streaming)
-        self._handlers: list[Handler[T]] = []
+        registry = registry or metrics.Registry()
+        self._handlers: handlers.Handlers[T] = handlers.Handlers(resource.group_resource, registry)
         self._synced = asyncio.Event()
-        self._waiters: list[tuple[int, int, asyncio.Future[bool]]] = []
-        self._sequence = 0
+        self._gap_handlers: list[Callable[[str], None]] = []
+        self._reached = ""  # the last version that was not lost
+        self._in_gap = False
+        self._waiters = waiting.Waiters()
         self._now: Callable[[], float] = lambda: 0.0
         #: Time of the loop at which the server was last heard of.
         self.heard = 0.0
-        registry = registry or metrics.Registry()
-        self._failures = registry.counter(
-            "informer_failures_total",
-            "Lists and watches that failed, views and handlers that raised.",
-            ("resource", "part"),
-        )
-        self._events = registry.counter(
-            "informer_events_total", "Changes of the cache.", ("resource", "type")
-        )
         registry.gauge("informer_objects", "Objects in the cache.", ("resource",)).follow(
             lambda: len(self._store), resource.group_resource
         )
@@ -95,6 +97,11 @@ class Informer(Generic[T]):
     def resource_version(self) -> str:
         """The version up to which the cache contains everything; "" while relisting."""
         return self._machine.resource_version
+
+    @property
+    def following(self) -> bool:
+        """Whether changes reach this cache as they happen; else it may be behind."""
+        return self._machine.watching
 
     @property
     def relists(self) -> int:
@@ -135,15 +142,7 @@ class Informer(Generic[T]):
         It is called inside the informer's loop: it computes keys and must not wait. Returns a
         function that ends the subscription.
         """
-        for event in self._store.replay():
-            self._call(handler, event)
-        self._handlers.append(handler)
-
-        def unsubscribe() -> None:
-            with contextlib.suppress(ValueError):
-                self._handlers.remove(handler)
-
-        return unsubscribe
+        return self._handlers.add(handler, self._store.replay())
 
     def at_least(self, resource_version: str) -> bool:
         """Tell whether the cache surely contains a write of this version; see `versions`."""
@@ -160,19 +159,40 @@ class Informer(Generic[T]):
         wanted = versions.number(resource_version)
         if wanted is None or not self._ordered():
             return False
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._sequence += 1
-        heapq.heappush(self._waiters, (wanted, self._sequence, future))
-        try:
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            return False
-        finally:
-            if not future.done():
-                future.cancel()
-            self._waiters = [waiter for waiter in self._waiters if not waiter[2].done()]
-            heapq.heapify(self._waiters)
+        return await self._waiters.wait(wanted, timeout)
+
+    # --- saving and restoring
+
+    def saved(self) -> Saved[T]:
+        """Return the content, to be stored; the version is "" when there is nothing to go on from."""
+        return Saved(self.resource_version, tuple(self._store.held()))
+
+    def restore(self, saved: Saved[T]) -> None:
+        """Go on from what was saved, before `run`: only what changed since is asked for."""
+        if not saved.resource_version:
+            return
+        for one in saved.objects:
+            self._handlers.tell(
+                self._store.put(
+                    one.key,
+                    one.value,
+                    uid=one.uid,
+                    resource_version=one.resource_version,
+                    initial=True,
+                )
+            )
+        self._machine = reflector.Reflector(
+            timing=self._timing,
+            streaming=self._machine.streaming,
+            resource_version=saved.resource_version,
+        )
+        self._reached = saved.resource_version
+        self._synced.set()
+
+    def on_gap(self, handler: Callable[[str], None]) -> Callable[[], None]:
+        """Call `handler` before a list that bridges lost history, with the last version known."""
+        self._gap_handlers.append(handler)
+        return lambda: self._gap_handlers.remove(handler)
 
     # --- following the server
 
@@ -287,7 +307,7 @@ class Informer(Generic[T]):
         return self._machine.step(reflector.Failed(failure, retry_after), self._now())
 
     def _note(self, part: str, why: str) -> None:
-        self._failures.inc(self.resource.group_resource, part)
+        self._handlers.failed(part)
         logger.warning(
             "informer_interrupted",
             extra={"resource": self.resource.group_resource, "part": part, "why": why},
@@ -308,14 +328,21 @@ class Informer(Generic[T]):
                 case reflector.Remove():
                     self._remove(action.item)
                 case reflector.Retain():
-                    self._dispatch(self._store.retain(action.keys))
+                    self._handlers.tell(self._store.retain(action.keys))
                     self._synced.set()
+                    self._in_gap = False
                 case reflector.List() | reflector.Watch() | reflector.Probe():
                     request = action
                 case reflector.Cut():
                     pass  # the stream is left by whoever reads it
-        if self._waiters:
-            self._release()
+        if self._machine.resource_version:
+            self._reached = self._machine.resource_version
+            if self._waiters:
+                self._waiters.release(versions.number(self._reached))
+        elif request is not None and self.synced and not self._in_gap:
+            self._in_gap = True
+            for handler in self._gap_handlers:
+                handler(self._reached)
         return request
 
     def _put(self, item: reflector.Item, *, initial: bool, afresh: bool) -> None:
@@ -328,9 +355,9 @@ class Informer(Generic[T]):
         except Exception as error:
             # One odd object must not take all others away; it is as if it were not there.
             self._undecodable(item, error)
-            self._dispatch(self._store.remove(item.key))
+            self._handlers.tell(self._store.remove(item.key))
             return
-        self._dispatch(
+        self._handlers.tell(
             self._store.put(
                 item.key,
                 value,
@@ -349,14 +376,14 @@ class Informer(Generic[T]):
             final = self._view(item.raw)
         except Exception as error:
             self._undecodable(item, error)
-        self._dispatch(
+        self._handlers.tell(
             self._store.remove(
                 item.key, uid=item.uid, final=final, resource_version=item.resource_version
             )
         )
 
     def _undecodable(self, item: reflector.Item, error: Exception) -> None:
-        self._failures.inc(self.resource.group_resource, "view")
+        self._handlers.failed("view")
         logger.error(
             "informer_view_failed",
             extra={
@@ -366,31 +393,3 @@ class Informer(Generic[T]):
                 "error": repr(error),
             },
         )
-
-    def _dispatch(self, events: Iterable[store.Event[T]]) -> None:
-        for event in events:
-            self._events.inc(self.resource.group_resource, event.type)
-            for handler in tuple(self._handlers):
-                self._call(handler, event)
-
-    def _call(self, handler: Handler[T], event: store.Event[T]) -> None:
-        try:
-            handler(event)
-        except Exception:
-            # The same event would raise again: the others go on, and the defect is visible.
-            self._failures.inc(self.resource.group_resource, "handler")
-            logger.exception(
-                "informer_handler_failed",
-                extra={
-                    "resource": self.resource.group_resource,
-                    "namespace": event.key[0],
-                    "object": event.key[1],
-                },
-            )
-
-    def _release(self) -> None:
-        held = versions.number(self.resource_version)
-        while held is not None and self._waiters and self._waiters[0][0] <= held:
-            future = heapq.heappop(self._waiters)[2]
-            if not future.done():
-                future.set_result(True)

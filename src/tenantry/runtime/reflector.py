@@ -217,6 +217,11 @@ class Reflector:
         """Whether no request is under way and only a `Tick` goes on."""
         return self._state is _State.WAITING
 
+    @property
+    def watching(self) -> bool:
+        """Whether changes reach us as they happen."""
+        return self._state is _State.WATCHING
+
     def step(self, what: Input, now: float) -> list[Action]:
         """Take in one event and return what to do, in order."""
         match what:
@@ -224,7 +229,11 @@ class Reflector:
                 return self._changed(what, now)
             case Bookmark():
                 return self._bookmark(what, now)
-            case Started() | Tick() if self._state is _State.WAITING:
+            case Started():
+                # Also after a pause, in which anything may have happened to the server.
+                self._doubt = bool(self.resource_version)
+                return self._request(now)
+            case Tick() if self._state is _State.WAITING:
                 return self._request(now)
             case Tick():
                 return [Cut(), *self._silent(now)]
@@ -238,7 +247,6 @@ class Reflector:
                 return self._probed(what, now)
             case Failed():
                 return self._failed(what, now)
-        return []
 
     def _request(self, now: float) -> list[Action]:
         self._seen = set()

@@ -32,6 +32,7 @@ class Event(msgspec.Struct, Generic[T], frozen=True, gc=False, kw_only=True):
     final: T | None = None
     #: Whether it comes from the first list, or is replayed to a late subscriber.
     initial: bool = False
+    uid: str = ""
     resource_version: str = ""
 
     @property
@@ -46,6 +47,15 @@ class _Entry(msgspec.Struct, Generic[T], gc=False):
     value: T
     uid: str
     resource_version: str
+
+
+class Held(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One object of a cache with its identity, as it is saved and restored."""
+
+    key: Key
+    uid: str
+    resource_version: str
+    value: T
 
 
 class _Lookup(Generic[T]):
@@ -174,6 +184,7 @@ class Store(Generic[T]):
                 key=key,
                 new=value,
                 initial=initial,
+                uid=uid,
                 resource_version=resource_version,
             )
             return
@@ -182,7 +193,14 @@ class Store(Generic[T]):
         old, entry.value, entry.resource_version = entry.value, value, resource_version
         for lookup in self._lookups.values():
             lookup.put(key, value)
-        yield Event(type="modified", key=key, old=old, new=value, resource_version=resource_version)
+        yield Event(
+            type="modified",
+            key=key,
+            old=old,
+            new=value,
+            uid=uid,
+            resource_version=resource_version,
+        )
 
     def remove(
         self, key: Key, *, uid: str = "", final: T | None = None, resource_version: str = ""
@@ -203,6 +221,7 @@ class Store(Generic[T]):
             key=key,
             old=entry.value,
             final=final,
+            uid=entry.uid,
             resource_version=resource_version or entry.resource_version,
         )
 
@@ -220,5 +239,11 @@ class Store(Generic[T]):
                 key=key,
                 new=entry.value,
                 initial=True,
+                uid=entry.uid,
                 resource_version=entry.resource_version,
             )
+
+    def held(self) -> Iterator[Held[T]]:
+        """Give everything, to be saved."""
+        for key, entry in self._entries.items():
+            yield Held(key, entry.uid, entry.resource_version, entry.value)
