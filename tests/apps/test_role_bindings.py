@@ -221,6 +221,7 @@ async def test_squatting_on_a_name_keeps_nobody_out(world: World, labelled: bool
             "name": name,
             "namespace": world.name("prod"),
             "labels": {constants.ROLE_BINDING_LABEL: name.rpartition(":")[2]} if labelled else {},
+            "finalizers": ["example.com/hold"] if labelled else [],
         },
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "edit"},
         "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "mallory"}],
