@@ -53,6 +53,27 @@ def read(data: bytes, *, now: float) -> Snapshot:
     return load(content, now=now)
 
 
+def write(
+    objects: Mapping[str, Any],
+    *,
+    settings: Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Make an archive of objects by kind (`nodes`, `pods`, ...), as the API gives them.
+
+    :param settings: `config` of the snapshot: actions and plugins
+    :param params: `schedulerParams`
+    """
+    content = {"config": settings or {}, "schedulerParams": params or {}, "rawObjects": objects}
+    buffer = io.BytesIO()
+    # A fixed time: equal clusters make equal archives.
+    entry = zipfile.ZipInfo("snapshot.json", date_time=(1980, 1, 1, 0, 0, 0))
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(entry, json.dumps(content, sort_keys=True))
+    return buffer.getvalue()
+
+
 def load(content: Json, *, now: float) -> Snapshot:
     """Fold the objects of a snapshot."""
     raw: dict[str, list[Json]] = content["rawObjects"]

@@ -1,0 +1,205 @@
+"""Objects and archives of Kubernetes and KAI."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+
+from tenantry.scheduler.engine import cycle, errors, specs, status
+from tenantry.scheduler.translate import archive, groups, nodes, pods
+
+SNAPSHOTS = pathlib.Path(__file__).parents[1] / "fixtures/scheduler/snapshots"
+NOW = 2_000_000_000.0
+
+
+def pod(**more: Any) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "metadata": {
+            "name": "p",
+            "namespace": "ns",
+            "uid": "u",
+            "annotations": {"pod-group-name": "g"},
+        },
+        "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "c"}]},
+        "status": {"phase": "Pending"},
+    }
+    for part, fields in more.items():
+        made[part] = {**made[part], **fields}
+    return made
+
+
+def task(**more: Any) -> specs.Task:
+    return pods.Translator().task(pod(**more), now=NOW)
+
+
+def requests(**amounts: str) -> dict[str, Any]:
+    named = {name.replace("gpu", "nvidia.com/gpu"): amount for name, amount in amounts.items()}
+    return {"name": "c", "resources": {"requests": named}}
+
+
+def test_requests_of_containers_sidecars_init_and_overhead() -> None:
+    spec = {
+        "initContainers": [
+            {**requests(cpu="3"), "name": "once"},
+            {**requests(cpu="500m"), "restartPolicy": "Always"},
+            {**requests(cpu="2800m"), "name": "beside the sidecar"},
+        ],
+        "containers": [requests(cpu="1", memory="1Gi"), requests(cpu="1", gpu="2")],
+        "overhead": {"cpu": "250m"},
+    }
+    made = task(spec=spec)
+    # max(1 + 1 + 0.5, 3, 0.5 + 2.8) + 0.25
+    assert made.requests == {"cpu": 3550, "memory": 1 << 30}
+    assert made.gpus == 2000
+
+
+def test_limits_stand_in_for_requests() -> None:
+    container = {"name": "c", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
+    made = task(spec={"containers": [container]})
+    assert made.requests["cpu"] == 1000
+    assert made.guaranteed
+
+
+STATES = [
+    ({}, {}, {}, status.PENDING),
+    ({}, {"schedulingGates": [{"name": "x"}]}, {}, status.GATED),
+    ({}, {"nodeName": "n"}, {}, status.BOUND),
+    ({}, {"nodeName": "n"}, {"phase": "Running"}, status.RUNNING),
+    ({}, {}, {"phase": "Succeeded"}, status.SUCCEEDED),
+    ({}, {}, {"phase": "Odd"}, status.UNKNOWN),
+    (
+        {"deletionTimestamp": "2033-05-18T03:33:00Z"},
+        {"nodeName": "n"},
+        {"phase": "Running"},
+        status.RELEASING,
+    ),
+    (
+        {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+        {"nodeName": "n"},
+        {"phase": "Running"},
+        status.STUCK,
+    ),
+]
+
+
+@pytest.mark.parametrize(("meta", "spec", "state", "wanted"), STATES)
+def test_states(meta: Any, spec: Any, state: Any, wanted: int) -> None:
+    assert task(metadata=meta | pod()["metadata"], spec=spec, status=state).status == wanted
+
+
+def test_a_live_bind_request() -> None:
+    made = pods.Translator().task(pod(), now=NOW, bound_to="n")
+    assert (made.status, made.node) == (status.BINDING, "n")
+
+
+def annotated(**notes: str) -> specs.Task:
+    named = {name.replace("_", "-"): value for name, value in notes.items()}
+    metadata = {"annotations": {"pod-group-name": "g", **named}}
+    return task(metadata=metadata)
+
+
+def test_fractions() -> None:
+    assert annotated(gpu_fraction="0.33").portion == 330_000
+    made = annotated(gpu_memory="4000", gpu_fraction_num_devices="2")
+    assert (made.gpu_memory, made.devices) == (4000, 2)
+    assert annotated(gpu_fraction="NaN").portion > 1_000_000  # refused by the engine
+
+
+def test_groups_from_either_kind_of_label() -> None:
+    assert pods.gpu_groups({"runai-gpu-group": "g"}) == ("g",)
+    assert pods.gpu_groups({"runai-gpu-group/b": "b", "runai-gpu-group/a": "a"}) == ("a", "b")
+
+
+def test_pods_of_others_are_foreign() -> None:
+    assert task(spec={"schedulerName": "default-scheduler"}).foreign
+    assert task(metadata={"annotations": {}}).foreign
+    made = task(metadata={"namespace": "kai-resource-reservation"})
+    assert made.reservation
+
+
+def test_constraints_are_shared_between_equal_pods() -> None:
+    translator = pods.Translator()
+    spec = {"nodeSelector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]}
+    one = translator.task(pod(spec=spec), now=NOW)
+    two = translator.task(pod(spec=spec), now=NOW)
+    assert one.constraints is two.constraints
+    assert translator.task(pod(), now=NOW).constraints is specs.FREE
+
+
+@pytest.mark.parametrize(
+    ("label", "memory"),
+    [("81920", (81_900, True)), ("85899345920", (81_900, True)), ("x", (100, False))],
+)
+def test_gpu_memory_label(label: str, memory: tuple[int, bool]) -> None:
+    assert nodes.gpu_memory({"nvidia.com/gpu.memory": label}) == memory
+
+
+def test_queue_units_and_what_is_missing() -> None:
+    item = {
+        "metadata": {"name": "q"},
+        "spec": {"resources": {"gpu": {"quota": 0.33, "limit": 1, "overQuotaWeight": 1}}},
+    }
+    free, strict = groups.queue(item), groups.queue(item, missing_is_zero=True)
+    assert free.resources["gpu"] == specs.Bound(quota=330, limit=1000, weight=1.0)
+    assert free.resources["cpu"] == specs.Bound(quota=-1, limit=-1)
+    assert strict.resources["cpu"] == specs.Bound(quota=0, limit=0, weight=0)
+
+
+def test_pod_group() -> None:
+    item = {
+        "metadata": {
+            "name": "g",
+            "namespace": "ns",
+            "annotations": {"tenantry.io/expected-runtime": "1h30m"},
+        },
+        "spec": {
+            "queue": "q",
+            "minMember": 3,
+            "priorityClassName": "train",
+            "preemptionDelay": "90s",
+            "subGroups": [{"name": "a", "minMember": 1}],
+        },
+    }
+    made = groups.job(item, {"train": 60})
+    assert (made.priority, made.preemption_delay, made.expected_runtime) == (60, 90.0, 5400.0)
+    assert groups.job(item, {}).priority == 50
+
+
+@pytest.mark.parametrize(
+    ("case", "binds", "evictions", "plans"), [("b", 0, 100, 100), ("c", 500, 0, 0), ("z", 0, 0, 0)]
+)
+def test_recorded_snapshots(case: str, binds: int, evictions: int, plans: int) -> None:
+    snapshot = archive.read((SNAPSHOTS / f"{case}.zip").read_bytes(), now=NOW)
+    assert snapshot.skipped == []
+    decided = cycle.Engine(snapshot.settings).run(snapshot.seen, now=NOW)
+    assert (len(decided.binds), len(decided.evictions), len(decided.plans)) == (
+        binds,
+        evictions,
+        plans,
+    )
+
+
+def test_one_bad_object_is_skipped() -> None:
+    good = {
+        "metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    bad = {"metadata": {"name": "m"}, "status": {"allocatable": {"cpu": "lots"}}}
+    snapshot = archive.read(archive.write({"nodes": [bad, good]}), now=NOW)
+    assert list(snapshot.seen.tables.nodes.by_name) == ["n"]
+    assert len(snapshot.skipped) == 1
+    assert "nodes m" in snapshot.skipped[0]
+
+
+def test_written_archives_are_equal_for_equal_clusters() -> None:
+    assert archive.write({"nodes": []}) == archive.write({"nodes": []})
+    assert archive.read(json.dumps({"rawObjects": {}}).encode(), now=NOW).skipped == []
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"[]", b"{}", b'{"rawObjects": 3}'])
+def test_not_a_snapshot(data: bytes) -> None:
+    with pytest.raises(errors.InvalidSnapshot):
+        archive.read(data, now=NOW)
