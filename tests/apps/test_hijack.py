@@ -158,8 +158,15 @@ async def scene(world: World) -> Scene:
 OUT: Object = {"labels": {LABEL: None}, "ownerReferences": []}
 
 
-@pytest.mark.parametrize("sub", SUBRESOURCES)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("way", "sub"),
+    [
+        *((way, sub) for sub in ("", "status") for way in WAYS),
+        # There is nothing but replacing it.
+        ("replace", "finalize"),
+        ("merge", "finalize"),
+    ],
+)
 async def test_moving_whole(scene: Scene, way: str, sub: str) -> None:
     """Label and reference together: in, out and over, by owners, strangers and cluster-admins."""
     world, send = scene.world, WAYS[way]
