@@ -54,6 +54,13 @@ def name_of(review: admission.Review) -> str:
     return str(metadata.get("name") or metadata.get("generateName") or "")
 
 
+def mentioned(review: admission.Review) -> frozenset[str]:
+    """Return the tenants that a namespace names, as it is stored or as it shall be."""
+    stored, wanted = ownership.assignment(review.old), ownership.assignment(review.object)
+    # Names that no Tenant can have are not asked for: they would change the path of the request.
+    return frozenset(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))
+
+
 def is_open(review: admission.Review, klass: identity.Class) -> bool:
     """Tell whether the choice of the tenant is left to us."""
     creating = review.operation == "CREATE"

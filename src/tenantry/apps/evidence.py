@@ -8,6 +8,7 @@ what lies inside namespaces memory is enough, and a namespace that memory does n
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -15,14 +16,13 @@ import msgspec
 from tenantry.api import meta, resources
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.api.capsule import resources as capsule
-from tenantry.apps import candidates
-from tenantry.core import names
+from tenantry.apps import candidates, people
 from tenantry.directory import identity, owners
 from tenantry.directory import state as directory
 from tenantry.kube import client as kube
 from tenantry.kube import errors
 from tenantry.runtime import admission, permissions
-from tenantry.tenancy import evidence, ownership, state
+from tenantry.tenancy import evidence, state
 
 NEEDS = (
     permissions.Need(capsule.TENANTS, ("get", "list")),
@@ -64,12 +64,18 @@ class Gatherer:
         self._client = client
         self._known = known
         self._controllers = controllers
+        self._platform = [identity.Subject("User", name) for name in controllers]
 
-    async def __call__(self, review: admission.Review) -> evidence.Evidence:
-        """Gather evidence for a review, live where the decision is about ownership."""
+    async def __call__(
+        self, review: admission.Review, *, proposing: bool = False
+    ) -> evidence.Evidence:
+        """Gather evidence for a review, live where the decision is about ownership.
+
+        :param proposing: the answer will be judged by another review, as what a mutation does is
+        """
         requester = identity.Requester(review.user.username, frozenset(review.user.groups))
         if review.resource == resources.NAMESPACES.plural and not review.group:
-            return await self._live(review, requester)
+            return await self._live(review, requester, proposing=proposing)
         return await self._remembered(review, requester)
 
     async def exists(self, name: str) -> bool:
@@ -77,51 +83,81 @@ class Gatherer:
         return await self._read_namespace(name) is not None
 
     async def _live(
-        self, review: admission.Review, requester: identity.Requester
+        self, review: admission.Review, requester: identity.Requester, *, proposing: bool
     ) -> evidence.Evidence:
         proposals, undecided = self._proposals(review, requester)
+        mentioned = candidates.mentioned(review)
+        who = self._people_remembered(requester) if proposing else None
         async with asyncio.TaskGroup() as group:
-            config_read = group.create_task(self._configuration())
-            owners_read = group.create_task(self._tenant_owners())
-            home_read = group.create_task(self._home(requester))
-            named_read = group.create_task(self._named(tenants_mentioned(review) | proposals))
+            named_read = group.create_task(self._named(mentioned | proposals))
             current_read = group.create_task(self._is_current()) if undecided else None
-        config, tenant_owners = config_read.result(), owners_read.result()
-        home, promotions = home_read.result()
+            people_read = group.create_task(self._people(requester)) if who is None else None
         found = named_read.result()
-        roster = identity.roster(config, tenant_owners, self._controllers)
-        klass = roster.classify(requester, lambda _: home)
+        current = current_read is not None and current_read.result()
+        if people_read is not None:
+            who = people_read.result()
+        elif who is None or not who.suffice(review, found, complete=current):
+            # Memory would refuse, or does not know enough to choose.
+            who = await self._people(requester)
+        if who.tenant_owners is None and not who.suffice(review, found, complete=current):
+            who = dataclasses.replace(who, tenant_owners=await self._tenant_owners())
+        if who.is_open(review) and not who.suffice(review, found, complete=current):
+            found = await self._tenants()
+        administrators = who.roster.administrators
 
-        def owners_of(owner: tenant.Tenant) -> Sequence[owners.Owner]:
-            mine = promotions if home == owner.metadata.name else ()
-            return owners.owners(owner, config, tenant_owners, mine)
-
-        if candidates.is_open(review, klass):
-            owned = [t.metadata.name for t in found if owners.is_owner(owners_of(t), requester)]
-            complete = bool(owned) and current_read is not None and current_read.result()
-            if not complete and not candidates.decided(candidates.name_of(review), owned):
-                found = await self._tenants()
-
-        def homes(owner: tenant.Tenant) -> dict[str, str]:
-            subjects = {
-                *roster.administrators,
-                *(identity.Subject("User", name) for name in self._controllers),
-                *(
-                    entry.subject
-                    for one in self._known.directory.tenants()
-                    if one.metadata.uid != owner.metadata.uid
-                    for entry in owners.owners(one, config, tenant_owners)
-                ),
-            }
-            return {identity.home(subject): subject.name for subject in sorted(subjects)}
+        def guest(owner: tenant.Tenant, name: str) -> str:
+            for subject in (*administrators, *self._platform):
+                if identity.home(subject) == name:
+                    return subject.name
+            return self._known.directory.owner_at_home(name, besides=owner.metadata.name)
 
         return evidence.Evidence(
             requester=requester,
-            requester_class=klass,
-            config=config,
+            requester_class=who.klass,
+            config=who.config,
             tenants={one.metadata.name: one for one in found},
-            owners_of=owners_of,
-            homes=homes,
+            owners_of=who.owners_of,
+            guest=guest,
+        )
+
+    def _people_remembered(self, requester: identity.Requester) -> people.People | None:
+        """Return who the requester is by memory; None for those whom memory does not know."""
+        index = self._known.directory
+        account = requester.service_account
+        home = index.tenant_of(account[0]) if account is not None else None
+        who = people.People(
+            requester=requester,
+            controllers=self._controllers,
+            config=index.config,
+            tenant_owners=tuple(index.tenant_owners()),
+            home=home,
+            promotions=[p for p in index.promotions_of(home or "") if p.subject.matches(requester)],
+        )
+        return None if who.klass is identity.Class.UNKNOWN else who
+
+    async def _people(self, requester: identity.Requester) -> people.People:
+        """Read who the requester is.
+
+        TenantOwners are left for later where, by memory, configuration and tenants will do.
+        """
+        index = self._known.directory
+        unknown = index.classify(requester) is identity.Class.UNKNOWN
+        async with asyncio.TaskGroup() as group:
+            config_read = group.create_task(self._configuration())
+            home_read = group.create_task(self._home(requester))
+            owners_read = (
+                group.create_task(self._tenant_owners())
+                if unknown or index.is_named(requester)
+                else None
+            )
+        home, promotions = home_read.result()
+        return people.People(
+            requester=requester,
+            controllers=self._controllers,
+            config=config_read.result(),
+            tenant_owners=owners_read.result() if owners_read is not None else None,
+            home=home,
+            promotions=promotions,
         )
 
     def _proposals(
@@ -251,10 +287,3 @@ def occupied(view: directory.NamespaceView) -> bool:
         if condition.type == CONTENT_REMAINING:
             return condition.status != "False"
     return True
-
-
-def tenants_mentioned(review: admission.Review) -> frozenset[str]:
-    """Return the tenants that a namespace names, as it is stored or as it shall be; pure."""
-    stored, wanted = ownership.assignment(review.old), ownership.assignment(review.object)
-    # Names that no Tenant can have are not asked for: they would change the path of the request.
-    return frozenset(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))

@@ -63,7 +63,7 @@ class Handlers:
 
     async def mutate(self, review: admission.Review) -> admission.Verdict:
         """Answer a mutating review."""
-        known = await self._gather(review)
+        known = await self._gather(review, proposing=True)
         return admission.run(MUTATING, review, known, counters=self._counters)
 
     async def validate(self, review: admission.Review) -> admission.Verdict:

@@ -75,6 +75,8 @@ class Directory:
         self._config = configuration.CapsuleConfigurationSpec()
         self._tenants: dict[str, tenant.Tenant] = {}
         self._by_owner: dict[identity.Subject, set[str]] = {}
+        #: Namespace -> owners that its service accounts are.
+        self._by_home: dict[str, set[identity.Subject]] = {}
         #: Tenants that select TenantOwners by their labels.
         self._selecting: set[str] = set()
         self._tenant_owners: dict[str, tenant_owner.TenantOwner] = {}
@@ -89,8 +91,12 @@ class Directory:
         before, after = _listed(self._tenants.get(name)), _listed(new)
         for subject in before - after:
             _discard(self._by_owner, subject, name)
+            if subject not in self._by_owner:
+                _discard(self._by_home, identity.home(subject), subject)
         for subject in after - before:
             self._by_owner.setdefault(subject, set()).add(name)
+            if home := identity.home(subject):
+                self._by_home.setdefault(home, set()).add(subject)
         if new is not None and new.spec.permissions.match_owners:
             self._selecting.add(name)
         else:
@@ -161,21 +167,42 @@ class Directory:
         for candidate in self._tenant_owners.values():
             subject = identity.Subject(candidate.spec.kind, candidate.spec.name)
             if subject.matches(requester):
-                label = candidate.metadata.labels.get(constants.MANAGED_TENANT_LABEL)
-                chosen = {*self._selecting, *([label] if label else ())} & self._tenants.keys()
-                found |= {n for n in chosen if owners.selects(self._tenants[n], candidate)}
+                found |= self._selected(candidate)
         account = requester.service_account
         home = self.tenant_of(account[0]) if account is not None else None
         return frozenset(found | ({home} if home is not None else set()))
+
+    def is_named(self, requester: identity.Requester) -> bool:
+        """Tell whether a TenantOwner is about the requester."""
+        return any(
+            identity.Subject(one.spec.kind, one.spec.name).matches(requester)
+            for one in self._tenant_owners.values()
+        )
+
+    def _selected(self, candidate: tenant_owner.TenantOwner) -> set[str]:
+        label = candidate.metadata.labels.get(constants.MANAGED_TENANT_LABEL)
+        chosen = {*self._selecting, *([label] if label else ())} & self._tenants.keys()
+        return {name for name in chosen if owners.selects(self._tenants[name], candidate)}
+
+    def owner_at_home(self, namespace: str, *, besides: str) -> str:
+        """Return an owner that the service accounts of a namespace are, "" if there is none.
+
+        :param besides: the tenant whose owners do not count
+        """
+        for subject in sorted(self._by_home.get(namespace, ())):
+            if self._by_owner[subject] - {besides}:
+                return subject.name
+        for candidate in self._tenant_owners.values():
+            subject = identity.Subject(candidate.spec.kind, candidate.spec.name)
+            if identity.home(subject) == namespace and self._selected(candidate) - {besides}:
+                return subject.name
+        return ""
 
     def tenant_owners(self) -> Iterable[tenant_owner.TenantOwner]:
         return self._tenant_owners.values()
 
     def namespace(self, name: str) -> NamespaceView | None:
         return self._namespaces.get(name)
-
-    def all_namespaces(self) -> Iterable[NamespaceView]:
-        return self._namespaces.values()
 
     def namespaces_of(self, name: str) -> list[NamespaceView]:
         """Return a tenant's namespaces by name."""
@@ -208,9 +235,9 @@ def _listed(found: tenant.Tenant | None) -> set[identity.Subject]:
     return {identity.Subject(entry.kind, entry.name) for entry in entries}
 
 
-def _discard(table: dict[Any, set[str]], key: Any, name: str) -> None:
+def _discard(table: dict[Any, set[Any]], key: Any, member: object) -> None:
     members = table.get(key, set())
-    members.discard(name)
+    members.discard(member)
     if not members:
         table.pop(key, None)
 

@@ -20,8 +20,8 @@ class Evidence:
     :param tenants: by name; one that is not here does not exist
     :param owners_of: gives the owners of one of them
     :param tenant_name: tenant of the namespace that the request is in, if it is in one
-    :param homes: gives, for one of the tenants, the namespaces whose service accounts administer
-        the platform or own another tenant, with the account's name
+    :param guest: gives, for one of the tenants and the name of a namespace, whom its service
+        accounts would be that has rights outside of the tenant; "" for nobody
     :param cordoned: whether that namespace, or its tenant as a whole, is frozen
     :param leaving: whether that namespace is being deleted, or gone
     :param occupied: whether it may hold more than what the platform put there
@@ -32,7 +32,7 @@ class Evidence:
     config: configuration.CapsuleConfigurationSpec
     tenants: Mapping[str, tenant.Tenant]
     owners_of: Callable[[tenant.Tenant], Sequence[owners.Owner]]
-    homes: Callable[[tenant.Tenant], Mapping[str, str]] = lambda _: {}
+    guest: Callable[[tenant.Tenant, str], str] = lambda _owner, _name: ""
     tenant_name: str | None = None
     cordoned: bool = False
     leaving: bool = False

@@ -119,8 +119,8 @@ def _name(owner: tenant.Tenant, name: str, known: evidence.Evidence) -> verdicts
             f"Creating namespaces with name matching {protected} regexp is not allowed; "
             "please, reach out to the system administrators"
         )
-    subject = known.homes(owner).get(name)
-    if subject is not None and known.requester_class is not identity.Class.ADMIN:
+    subject = known.guest(owner, name)
+    if subject and known.requester_class is not identity.Class.ADMIN:
         return verdicts.Denial(HOME.format(name=name, subject=subject))
     prefix = f"{owner.metadata.name}-"
     if ownership.prefix_forced(owner, known.config) and not name.startswith(prefix):
