@@ -42,6 +42,22 @@ async def test_names_labels_and_subjects_are_upstreams(world: World) -> None:
     assert binding["subjects"] == [{"apiGroup": RBAC, "kind": "User", "name": "alice"}]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["Alice.Smith@Example.COM", "CN=a,O=b c", "oidc:https://issuer#x/y", "ünï→" * 20, "a" * 1024],
+)
+async def test_owners_of_any_name(world: World, name: str) -> None:
+    name = f"{world.prefix} {name}"
+    await world.tenant(owners=[{"kind": "Group", "name": name}])
+    await world.namespace(by=world.user("alice", name) if name.isascii() else world.boss(),
+                          tenant="oil")  # fmt: skip
+
+    async def bound() -> bool:
+        return {("admin", name), (constants.DELETER_ROLE, name)} <= await world.granted()
+
+    await eventually(bound)
+
+
 async def test_labels_and_annotations_of_owners_and_bindings_are_copied(world: World) -> None:
     extra = {
         "clusterRoleName": "view",

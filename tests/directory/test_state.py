@@ -271,3 +271,25 @@ def test_who_may_own_what(requester: identity.Requester, expected: set[str]) -> 
     directory.tenant_owner_changed("erin", erin)
     directory.tenant_owner_changed("gone", make_owner("erin", "no-such-tenant"))
     assert directory.owned_by(requester) == expected
+
+
+def test_owners_at_home_in_a_namespace() -> None:
+    known = state.Directory((), "default")
+    robot = tenant.Owner(kind="ServiceAccount", name="system:serviceaccount:ci:robot")
+    everybody = tenant.Owner(kind="Group", name="system:serviceaccounts:ops")
+
+    def put(name: str, *entries: tenant.Owner) -> None:
+        metadata = meta.ObjectMeta(name=name, uid=name)
+        spec = tenant.TenantSpec(owners=list(entries))
+        known.tenant_changed(name, tenant.Tenant(metadata=metadata, spec=spec))
+
+    put("oil", robot)
+    put("gas", robot, everybody)
+    assert known.owner_at_home("ci", besides="oil") == robot.name
+    assert known.owner_at_home("ops", besides="oil") == everybody.name
+    assert known.owner_at_home("ops", besides="gas") == ""
+    put("gas")
+    assert known.owner_at_home("ci", besides="oil") == ""
+    assert known.owner_at_home("ci", besides="gas") == robot.name
+    known.tenant_changed("oil", None)
+    assert known.owner_at_home("ci", besides="gas") == ""
