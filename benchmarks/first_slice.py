@@ -59,12 +59,16 @@ TARGETS = {"bulk_seconds": 52.7 / 4, "bulk_cpu_seconds": 10.0, "all_bindings_ms"
 
 Object = dict[str, Any]
 
-#: Names of the bulk's namespaces.
-_PLACE = re.compile(r"t[0-9]+-[0-9]")
+#: Names of the bulk's namespaces: one begins with its tenant's name, the other does not.
+_PLACE = re.compile(r"(t|work)[0-9]+-[0-9]")
 
 
 def namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def place(item: int, number: int) -> str:
+    return f"{'work' if number % 2 else 't'}{item}-{number}"
 
 
 def tenant(name: str, owner: str) -> Object:
@@ -138,7 +142,7 @@ async def baseline_bulk(bench: Bench) -> Object:
         async def make(worker: int, item: int) -> None:
             client, owner = given[worker], f"owner-{item}"
             for number in range(NAMESPACES_EACH):
-                name = f"t{item}-{number}"
+                name = place(item, number)
                 await client.create(resources.NAMESPACES, namespace(name))
                 for role in ROLES:
                     await client.create(resources.ROLE_BINDINGS, role_binding(name, role, owner))
@@ -190,7 +194,7 @@ async def bulk(bench: Bench) -> Object:
             as_owner = client.as_user(owner, [constants.USER_GROUP])
             for number in range(NAMESPACES_EACH):
                 try:
-                    await as_owner.create(resources.NAMESPACES, namespace(f"t{item}-{number}"))
+                    await as_owner.create(resources.NAMESPACES, namespace(place(item, number)))
                 except errors.KubeError as problem:
                     refusals.append(str(problem))
 

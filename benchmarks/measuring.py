@@ -102,8 +102,10 @@ def calls(events: Iterable[dict[str, Any]], since: str) -> dict[str, collections
         resource = target.get("resource", event["requestURI"].partition("?")[0])
         if target.get("subresource"):
             resource += f"/{target['subresource']}"
+        # One item of a list tells how many there are.
+        verb = "count" if "limit=1&" in f"{event['requestURI']}&" else event["verb"]
         user = (event.get("impersonatedUser") or event["user"])["username"]
-        found.setdefault(user, collections.Counter())[f"{event['verb']} {resource}"] += 1
+        found.setdefault(user, collections.Counter())[f"{verb} {resource}"] += 1
     return found
 
 

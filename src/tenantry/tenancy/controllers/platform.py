@@ -68,8 +68,9 @@ class ConfigurationController:
                 registry=source.metrics,
             )
             .watches(known.configurations, lambda _: [ONLY])
+            # The list of all tenants is only to be looked at, and grows with each of them.
             .watches(known.tenants, lambda event: [] if event.type == "modified" else [ONLY],
-                     debounce=debounce)
+                     debounce=10 * debounce)
             .watches(known.tenant_owners, lambda _: [ONLY], debounce=debounce)
         )  # fmt: skip
         self.controller.enqueue(ONLY)
