@@ -94,6 +94,14 @@ FORCED_MESSAGE = (
         pytest.param(BOSS, FREE, (A,), False, None, id="administrators without tenant untouched"),
         pytest.param(BOSS, namespace("n", "a"), (A,), False, "a", id="administrators own all"),
         pytest.param(BOSS, namespace("n", None, "a"), (A,), False, "a", id="by reference alone"),
+        pytest.param(
+            BOSS,
+            namespace("n", None, "a", "b"),
+            (A, B),
+            False,
+            ownership.MULTIPLE_REFERENCES,
+            id="by two references",
+        ),
         pytest.param(ALICE, FREE, (A, B), False, "a", id="the only tenant"),
         pytest.param(ALICE, namespace("n", "a"), (A, B), False, "a", id="own label"),
         pytest.param(ALICE, namespace("n", "b"), (A, B), False, ownership.NOT_OWNED, id="foreign"),
@@ -160,6 +168,9 @@ def test_a_label_for_a_tenant_of_others_is_a_bad_request() -> None:
         # The namespaces of others, and of nobody.
         pytest.param(ALICE, IN_B, IN_B, ownership.PATCH_DENIED, id="foreign, unchanged"),
         pytest.param(ALICE, IN_B, IN_A, ownership.NOT_MIGRATABLE, id="foreign, pulled over"),
+        pytest.param(
+            ALICE, namespace("ns", "a", "b"), IN_A, ownership.INCOMPLETE, id="damaged before"
+        ),
         pytest.param(ALICE, FREE, FREE, ownership.NOT_OWNED_BY_ANY, id="unmanaged"),
         pytest.param(ALICE, FREE, IN_A, ownership.NOT_PATCHABLE_IN, id="unmanaged, pulled in"),
         pytest.param(
@@ -170,6 +181,7 @@ def test_a_label_for_a_tenant_of_others_is_a_bad_request() -> None:
         pytest.param(BOSS, FREE, namespace("ns", "a"), "a", id="join by label"),
         pytest.param(BOSS, FREE, namespace("ns", None, "a"), "a", id="join by reference"),
         pytest.param(BOSS, IN_A, FREE, None, id="detach"),
+        pytest.param(BOSS, FREE, namespace("ns", "x"), 'tenant "x" not found', id="to nowhere"),
         pytest.param(BOSS, IN_A, IN_B, "b", id="migrate"),
         pytest.param(
             BOSS, IN_A, namespace("ns", "b", "a"),
