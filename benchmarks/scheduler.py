@@ -233,12 +233,15 @@ def measure(case: str) -> Row:
     seen.settle()
     fold = time.process_time() - start
     gc.collect()
+    gc.freeze()  # as a process does that keeps its state folded
     engine = cycle.Engine(settings)
     times = []
     for _ in range(3):
         start = time.process_time()
         made = engine.run(seen, now=NOW)
         times.append(time.process_time() - start)
+    # Slices in CPU time: other processes of the machine are not the engine's doing.
+    sliced = engine.run(seen, now=NOW, clock=time.process_time)
     reference, target, most = TARGETS.get(case, (None, None, None))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     best = min(times)
@@ -247,12 +250,12 @@ def measure(case: str) -> Row:
         "cycle_cpu_s": round(times[0], 4),
         "best_of_3_cpu_s": round(best, 4),
         "fold_cpu_s": round(fold, 3),
-        "longest_slice_s": round(made.longest_slice, 4),
+        "longest_slice_cpu_s": round(sliced.longest_slice, 4),
         "peak_mb": round(peak),
         "binds": len(made.binds),
         "evictions": len(made.evictions),
         "plans": len(made.plans),
-        "actions_cpu_s": {t.name: round(t.seconds, 4) for t in made.timings},
+        "actions_s": {t.name: round(t.seconds, 4) for t in made.timings},
         "reference_s": reference,
         "target_s": target,
         "target_mb": most,
@@ -282,7 +285,7 @@ def main() -> None:
         print(
             f"{case:20}{row['cycle_cpu_s']:9.3f}{row['best_of_3_cpu_s']:9.3f}"
             f"{row['target_s'] or '-':>8}{row['reference_s'] or '-':>10}{row['peak_mb']:6}  "
-            f"slice {row['longest_slice_s'] * 1000:.0f} ms, "
+            f"slice {row['longest_slice_cpu_s'] * 1000:.0f} ms, "
             f"{row['binds']} binds, {row['evictions']} evictions, {row['plans']} plans"
             f"{'' if row['met'] else '  TARGET MISSED'}",
             flush=True,

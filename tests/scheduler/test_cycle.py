@@ -36,7 +36,7 @@ def busy() -> world.World:
 
 def test_yields_in_slices() -> None:
     made = busy()
-    slices = sum(1 for _ in made.engine.cycle(made.seen, now=world.NOW, cpu=Ticking()))
+    slices = sum(1 for _ in made.engine.cycle(made.seen, now=world.NOW, clock=Ticking()))
     assert slices >= 5
     assert len(made.engine.result.binds) == 70
     assert made.engine.result.longest_slice <= 0.02
@@ -45,7 +45,7 @@ def test_yields_in_slices() -> None:
 def test_budget_returns_what_there_is() -> None:
     made = busy()
     engine = cycle.Engine(config.Config(cycle_budget=0.05))
-    decided = engine.run(made.seen, now=world.NOW, cpu=Ticking())
+    decided = engine.run(made.seen, now=world.NOW, clock=Ticking())
     assert decided.cut_short
     assert 0 < len(decided.binds) < 70
 

@@ -91,7 +91,7 @@ def test_page(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> Non
     reader = Reader()
     reader.feed(content)
     text = " ".join(" ".join(reader.text).split())
-    for heading in ("Occupancy", "Queues", "Nodes at the end", "Shares at the end", "CPU time"):
+    for heading in ("Occupancy", "Queues", "Nodes at the end", "Shares at the end", "Time"):
         assert heading in text
     assert "100 pods were started and 100 evicted" in text
     assert reader.tags.count("polyline") == 3 + 2 * 2

@@ -59,7 +59,7 @@ class Config:
     signatures: bool = True
     #: Jobs per queue that each action looks at; None for all. The worst are dropped.
     queue_depth: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    #: CPU budget of one cycle; what is decided by then is returned. None: no bound.
+    #: Time budget of one cycle; what is decided by then is returned. None: no bound.
     cycle_budget: float | None = None
     #: Longest uninterrupted piece of work between two yields.
     slice_seconds: float = 0.02

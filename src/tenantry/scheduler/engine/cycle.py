@@ -36,11 +36,11 @@ class Engine:
         seen: observed.Observed,
         *,
         now: float,
-        cpu: Callable[[], float] = time.process_time,
+        clock: Callable[[], float] = time.perf_counter,
         pending_writes: assumed.Assumed | None = None,
     ) -> decisions.Decisions:
         """Run one cycle to its end and return what was decided."""
-        for _ in self.cycle(seen, now=now, cpu=cpu, pending_writes=pending_writes):
+        for _ in self.cycle(seen, now=now, clock=clock, pending_writes=pending_writes):
             pass
         return self.result
 
@@ -49,7 +49,7 @@ class Engine:
         seen: observed.Observed,
         *,
         now: float,
-        cpu: Callable[[], float] = time.process_time,
+        clock: Callable[[], float] = time.perf_counter,
         pending_writes: assumed.Assumed | None = None,
     ) -> Iterator[None]:
         """Run one cycle; yields after each slice. `last.decisions` holds the result.
@@ -57,10 +57,10 @@ class Engine:
         The caller folds events only between cycles. An exception in an action or plugin ends that
         action; what it had not committed is undone, because a session is a copy.
         """
-        begun = cpu()
+        begun = clock()
         try:
             opened = session.Session(
-                seen, self.config, now=now, cpu=cpu, pending_writes=pending_writes
+                seen, self.config, now=now, clock=clock, pending_writes=pending_writes
             )
         except Exception as problem:
             # A plugin that cannot open would change what the others mean: decide nothing.
@@ -69,22 +69,22 @@ class Engine:
             return
         self.last, made = opened, opened.decisions
         self.result = made
-        made.timings.append(decisions.Timing("snapshot", cpu() - begun))
+        made.timings.append(decisions.Timing("snapshot", clock() - begun))
         budget = self.config.cycle_budget
-        mark = cpu()
+        mark = clock()
         for action in self._actions:
-            start = cpu()
+            start = clock()
             opened.deadline = start + self.config.action_search if self.config.action_search else 0
             for _ in self._guarded(action, opened):
-                instant = cpu()
+                instant = clock()
                 if budget is not None and instant - begun > budget:
                     self._stop(opened)
                     break
                 if instant - mark > self.config.slice_seconds / 2:
                     made.longest_slice = max(made.longest_slice, instant - mark)
                     yield
-                    mark = cpu()
-            made.timings.append(decisions.Timing(action.name, cpu() - start))
+                    mark = clock()
+            made.timings.append(decisions.Timing(action.name, clock() - start))
             if made.cut_short:
                 break
 

@@ -42,7 +42,7 @@ class Plan:
 
 @dataclasses.dataclass(slots=True)
 class Timing:
-    """CPU time of one part of the cycle."""
+    """How long one part of the cycle took."""
 
     name: str
     seconds: float
@@ -64,7 +64,7 @@ class Decisions:
         #: True when the time budget ended the cycle before all actions were through.
         self.cut_short = False
         self.errors: list[str] = []
-        #: CPU seconds of the longest piece of work between two yields.
+        #: Seconds of the longest piece of work between two yields.
         self.longest_slice = 0.0
         #: Filled by plugins: row -> zones, row -> devices by claim.
         self.numa: dict[int, tuple[int, ...]] = {}

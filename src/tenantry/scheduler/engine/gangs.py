@@ -163,7 +163,11 @@ def below_minimum(member: Member, state: tables.Tables) -> bool:
 
 def used(podset: PodSet, state: tables.Tables) -> int:
     """Count the pods that hold resources, leaving ones included."""
-    return state.count(podset.index, status.IS_USED)
+    return (
+        state.active(podset.index)
+        + state.in_state(podset.index, status.RELEASING)
+        + state.in_state(podset.index, status.STUCK)
+    )
 
 
 def elasticity(

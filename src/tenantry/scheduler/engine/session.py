@@ -36,7 +36,7 @@ class Session:
         settings: config.Config,
         *,
         now: float,
-        cpu: Callable[[], float] | None = None,
+        clock: Callable[[], float] | None = None,
         pending_writes: assumed.Assumed | None = None,
     ) -> None:
         seen.settle()
@@ -44,7 +44,7 @@ class Session:
         self.config = settings
         self.now = now
         #: A clock for budgets; without one they never end.
-        self.cpu: Callable[[], float] = cpu or (lambda: 0.0)
+        self.clock: Callable[[], float] = clock or (lambda: 0.0)
         self.state = seen.tables.fork()
         self.queues, self.rejected_queues = queue_tree.build(
             seen.queues,
@@ -72,7 +72,7 @@ class Session:
         self.faulty: set[tuple[str, str]] = set()
         #: The statement that is being tried; a fault undoes it.
         self.journal: statement.Statement | None = None
-        #: CPU time at which the running action gives up searching; 0: never.
+        #: Time at which the running action gives up searching; 0: never.
         self.deadline = 0.0
         #: Tasks by pod set that are thought gone while victims are being chosen.
         self.imagined: dict[int, int] = {}
@@ -193,7 +193,7 @@ class Session:
 
     def out_of_time(self) -> bool:
         """Tell whether the running action has used up its search budget."""
-        return bool(self.deadline) and self.cpu() > self.deadline
+        return bool(self.deadline) and self.clock() > self.deadline
 
     def job_key(self, job: JobState) -> tuple[object, ...]:
         """Return the key by which jobs of one queue are served."""

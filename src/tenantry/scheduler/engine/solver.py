@@ -149,7 +149,7 @@ class Search:
         self, generator: Generator, memory: _Memory
     ) -> placing.Steps[statement.Statement | None]:
         limit = self.session.config.generator_search.get(generator.name, 0.0)
-        memory.until = self.session.cpu() + limit if limit else 0.0
+        memory.until = self.session.clock() + limit if limit else 0.0
         fixed: list[Unit] = []
         solved, failed, size = 0, len(self.rows) + 1, 1
         while solved + 1 < failed:
@@ -203,7 +203,7 @@ class Search:
 
     def _out_of_time(self, memory: _Memory) -> bool:
         session = self.session
-        return session.out_of_time() or (bool(memory.until) and session.cpu() > memory.until)
+        return session.out_of_time() or (bool(memory.until) and session.clock() > memory.until)
 
     def _simulate(
         self, rows: Sequence[int], units: list[Unit], base: Held

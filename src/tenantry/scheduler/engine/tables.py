@@ -126,12 +126,6 @@ class Tables:
 
     # -- questions ---------------------------------------------------------------------------
 
-    def count(self, podset: int, group: Sequence[bool]) -> int:
-        """Count the tasks of a pod set whose state is in the group."""
-        base = podset << _SHIFT
-        counts = self.counts
-        return sum(counts[base + s] for s in range(13) if group[s])
-
     def pending(self, podset: int) -> int:
         """Count the pending tasks of a pod set."""
         return self.counts[podset << _SHIFT]

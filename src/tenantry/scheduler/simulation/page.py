@@ -229,7 +229,7 @@ def _timings(played: Sequence[replay.Cycle]) -> str:
     )
     head = "".join(f"<th class=n>{_e(name)}</th>" for name in names)
     return (
-        "<h2>CPU time</h2><p>Milliseconds that each part of a cycle took.</p><table><tr>"
+        "<h2>Time</h2><p>Milliseconds that each part of a cycle took.</p><table><tr>"
         f"<th class=n>Cycle</th>{head}</tr>{rows}</table>"
     )
 

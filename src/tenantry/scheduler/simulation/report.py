@@ -110,7 +110,7 @@ def _text(one: replay.Cycle) -> list[str]:
         waiting = [[str(number), code, text] for (code, text), number in counted.most_common(8)]
         lines += ["", *table(["JOBS", "WAIT BECAUSE", "MESSAGE"], waiting)]
     timings = ", ".join(f"{t.name} {t.seconds * 1000:.1f} ms" for t in made.timings)
-    return [*lines, "", f"CPU: {timings}", *made.errors, ""]
+    return [*lines, "", f"Time: {timings}", *made.errors, ""]
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
