@@ -164,6 +164,32 @@ async def test_a_user_struck_from_the_configuration_is_nobody_at_once(world: Wor
             await world.namespace("after", tenant="oil")
 
 
+async def test_an_administrator_struck_a_moment_ago_is_none(world: World) -> None:
+    await world.tenant()
+    await world.namespace("free", by=world.admin)
+    # Whatever memory says meanwhile: it is the cluster-admin's rights that remain.
+    deputy = world.stranger("deputy", "system:masters")
+    subject = {"kind": "User", "name": world.name("deputy")}
+    label = {constants.TENANT_LABEL: world.name("oil")}
+    async with world.configured(administrators=[{"kind": "User", "name": BOSS}, subject]):
+        assert tenant_of(await world.labelled(deputy, "free", **label)) == world.name("oil")
+        await world.namespace("second", by=world.admin)
+    with pytest.raises(errors.Forbidden):
+        await world.labelled(deputy, "second", **label)
+    assert tenant_of(await world.stored("second")) is None
+    with pytest.raises(errors.Forbidden):
+        await world.namespace("third", by=deputy, tenant="oil")
+
+
+async def test_a_group_that_is_ignored_as_of_now(world: World) -> None:
+    await world.tenant()
+    group = world.name("guests")
+    async with world.configured(ignoreUserWithGroups=[IGNORED_GROUP, group]):
+        made = await world.namespace("free", by=world.user("alice", group))
+        assert tenant_of(made) is None
+    assert tenant_of(await world.namespace("owned", by=world.user("alice", group)))
+
+
 async def test_members_of_an_ignored_group_are_nobody(world: World) -> None:
     await world.tenant()
     ignored = world.user("alice", IGNORED_GROUP)
