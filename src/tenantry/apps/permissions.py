@@ -7,7 +7,7 @@ from typing import Any
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
-from tenantry.apps import certificates, evidence, settings, webhook
+from tenantry.apps import certificates, evidence, gateway, settings, webhook
 from tenantry.runtime import permissions
 from tenantry.tenancy import reservations, state
 from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants
@@ -36,6 +36,7 @@ ROLES: dict[str, tuple[permissions.Need, ...]] = {
         *certificates.NEEDS,
         *webhook.NEEDS,
     ),
+    gateway.SERVICE_ACCOUNT: gateway.NEEDS,
 }
 
 
@@ -53,7 +54,18 @@ def manifests(namespace: str = constants.CONTROLLER_NAMESPACE) -> list[Object]:
             _object(f"{RBAC}/v1", "Role", name, namespace) | {"rules": permissions.rules(own)},
             _binding("Role", name, [subject], namespace),
         ]
-    return objects + _aggregated(namespace)
+    return [
+        *objects,
+        *_aggregated("tenantry:aggregate", constants.CONTROLLER_SERVICE_ACCOUNT, namespace),
+        *_aggregated("tenantry:gateway:aggregate", gateway.SERVICE_ACCOUNT, namespace),
+    ]
+
+
+#: Role -> label of the ClusterRoles whose rules administrators add to it.
+_AGGREGATED = {
+    "tenantry:aggregate": constants.AGGREGATE_LABEL,
+    "tenantry:gateway:aggregate": gateway.AGGREGATE_LABEL,
+}
 
 
 def _role_of(account: str) -> str:
@@ -62,14 +74,12 @@ def _role_of(account: str) -> str:
     return account.removeprefix("tenantry-")
 
 
-def _aggregated(namespace: str) -> list[Object]:
-    """Return the role that collects what administrators let the controller hand out."""
-    name = "tenantry:aggregate"
+def _aggregated(name: str, account: str, namespace: str) -> list[Object]:
+    """Return the role that collects what administrators add to a role of ours."""
     role = _object(f"{RBAC}/v1", "ClusterRole", name)
     role["aggregationRule"] = {
-        "clusterRoleSelectors": [{"matchLabels": {constants.AGGREGATE_LABEL: constants.TRUE}}]
+        "clusterRoleSelectors": [{"matchLabels": {_AGGREGATED[name]: constants.TRUE}}]
     }
-    account = constants.CONTROLLER_SERVICE_ACCOUNT
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     return [role, _binding("ClusterRole", name, [subject])]
 

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tenantry.cli import printers
+from tenantry.core import errors
 
 if TYPE_CHECKING:
     from tenantry.local import platform as platforms
     from tenantry.local import status as statuses
+
+#: The role at whose port tenants find the API.
+GATEWAY = "gateway"
 
 _name = click.option(
     "--name", default="default", show_default=True, help="Which platform; each has its own data."
@@ -128,7 +132,36 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
         # It would go on answering until its clients know of another; here there is none.
         stop_grace=1.0,
     )
-    return tuple(str(path) for path in manifests), (controller, webhook)
+    gateway = plan.Role(
+        name=GATEWAY,
+        argv=(
+            *program,
+            "gateway",
+            *common,
+            "--bind=127.0.0.1",
+            "--listening-port={proxy}",
+            "--ssl-cert-path={root}/pki/gateway.crt",
+            "--ssl-key-path={root}/pki/gateway.key",
+            # Its clients find no other when it goes.
+            "--linger=0",
+            "--grace=2",
+        ),
+        service_account="tenantry-gateway",
+        ready="http://127.0.0.1:{health}/readyz",
+        ports=("health", "proxy"),
+    )
+    return tuple(str(path) for path in manifests), (controller, webhook, gateway)
+
+
+def gateway_server(platform: platforms.Platform) -> str:
+    """Return the address of a platform's gateway.
+
+    :raises TenantryError: when it was started without one
+    """
+    port = platform.require().ports.get(f"{GATEWAY}.proxy")
+    if port is None:
+        raise errors.TenantryError(f'platform "{platform.name}" has no gateway: start it anew')
+    return f"https://127.0.0.1:{port}"
 
 
 def _first_steps(platform: platforms.Platform) -> str:
@@ -142,6 +175,7 @@ As admin:
 As somebody else, here alice:
   tenantry local kubeconfig{suffix} --as alice --group projectcapsule.dev --output alice.yaml
   {kubectl} --kubeconfig alice.yaml auth whoami
+With --through-gateway she sees the namespaces, nodes and classes that are hers, and no others.
 Stop it with: tenantry local down{suffix}"""
 
 
@@ -220,8 +254,13 @@ def _status_table(found: statuses.Status) -> str:
 @click.option(
     "--group", "groups", multiple=True, metavar="GROUP", help="A group of that user; repeatable."
 )
+@click.option(
+    "--through-gateway", is_flag=True, help="Point it at the gateway instead of the API server."
+)
 @click.option("--output", type=click.Path(path_type=Path), help="Write it to this file instead.")
-def kubeconfig(name: str, user: str, groups: tuple[str, ...], output: Path | None) -> None:
+def kubeconfig(
+    *, name: str, user: str, groups: tuple[str, ...], through_gateway: bool, output: Path | None
+) -> None:
     """Print a kubeconfig: the admin's, or any user's.
 
     It holds a fresh client certificate of the platform's own authority. To Kubernetes that user is
@@ -232,7 +271,9 @@ def kubeconfig(name: str, user: str, groups: tuple[str, ...], output: Path | Non
 
     if groups and not user:
         raise click.UsageError("--group needs --as: groups are given to a user")
-    content = platforms.Platform(name).kubeconfig(user, groups)
+    platform = platforms.Platform(name)
+    server = gateway_server(platform) if through_gateway else ""
+    content = platform.kubeconfig(user, groups, server=server)
     if output is None:
         click.echo(content.decode(), nl=False)
     else:

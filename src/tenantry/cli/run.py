@@ -83,8 +83,8 @@ def start(
     from tenantry.runtime import logs
 
     logs.configure(level=log_level, format=log_format)
-    probe_host, probe_port = _address("--probes", probes)
-    webhook_host, webhook_port = _address("--webhook", webhook)
+    probe_host, probe_port = address("--probes", probes)
+    webhook_host, webhook_port = address("--webhook", webhook)
     chosen = app_settings.Settings(
         probe_host=probe_host,
         probe_port=probe_port,
@@ -95,7 +95,8 @@ def start(
     sys.exit(apps.run(roles, options.credentials(kubeconfig, context), chosen))
 
 
-def _address(option: str, text: str) -> tuple[str, int]:
+def address(option: str, text: str) -> tuple[str, int]:
+    """Read HOST:PORT."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise click.BadParameter(f"{text!r} is not HOST:PORT", param_hint=option)

@@ -46,17 +46,22 @@ def command(seed: str, name: str, kubeconfig: Path | None, context: str) -> None
 
 
 def _local(walkthrough: steps.Walkthrough, name: str, folder: Path) -> dict[str, play.Player]:
-    from tenantry.cli.walkthroughs import play
+    from tenantry.cli import local
+    from tenantry.cli.walkthroughs import play, steps
     from tenantry.local import platform as platforms
     from tenantry.local import state
 
     platform = platforms.Platform(name)
+    gateway = local.gateway_server(platform)
     kubectl = platform.require().binaries["kubectl"]
     people = {"admin": play.with_kubeconfig(kubectl, platform.paths.admin_kubeconfig)}
     for user, groups in walkthrough.users.items():
         path = folder / f"{user}.yaml"
         state.write(path, platform.kubeconfig(user, groups))
         people[user] = play.with_kubeconfig(kubectl, path)
+        path = folder / f"{user}-gateway.yaml"
+        state.write(path, platform.kubeconfig(user, groups, server=gateway))
+        people[steps.at_gateway(user)] = play.with_kubeconfig(kubectl, path)
     return people
 
 

@@ -22,6 +22,10 @@ class Answer:
     headers: heads.Headers = dataclasses.field(default_factory=list)
 
 
+#: Given the body of a response, what to answer instead of it.
+Replacement: TypeAlias = Callable[[bytes], Awaitable[Answer | None]]
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Forward:
     """Send the request on, with this head, and stream both ways."""
@@ -32,7 +36,7 @@ class Forward:
     """without those of the connection, without framing and Host, which the engine adds"""
     timeout: float | None = 120.0
     """seconds until the response must have begun; None for requests that may stay silent"""
-    replace: dict[int, Callable[[bytes], Awaitable[Answer | None]]] | None = None
+    replace: dict[int, Replacement] | None = None
     """by status: what to answer instead, given the response's body; None = leave it"""
 
 

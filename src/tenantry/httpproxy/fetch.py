@@ -101,6 +101,12 @@ class Fetch:
             pieces.append(piece)
         return b"".join(pieces)
 
+    def stop(self) -> None:
+        """End the body for its reader, who may be waiting."""
+        self.close()
+        self._pieces.clear()
+        self._wake()
+
     def close(self) -> None:
         """Drop what is left of the answer."""
         if not self._ended and self._connection is not None:

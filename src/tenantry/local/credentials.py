@@ -50,6 +50,8 @@ def ensure(described: plan.Plan, paths: state.Layout, now: float) -> None:
     if state.read(paths.pki / "service-account.key") is None:
         _store(paths, "service-account", authority.signing_key())
     _store(paths, "serving", cluster.issue_server(SERVER_NAMES, now))
+    # Where tenants find the API: the same authority, so that one kubeconfig's trust fits both.
+    _store(paths, "gateway", cluster.issue_server(SERVER_NAMES, now))
     _store(paths, "etcd-server", etcd.issue_server(("127.0.0.1", "localhost"), now))
     _store(paths, "etcd-client", etcd.issue_client(plan.API_SERVER, (), now))
     _store(paths, "front-proxy-client", proxy.issue_client("front-proxy-client", (), now))
@@ -79,15 +81,19 @@ def ensure(described: plan.Plan, paths: state.Layout, now: float) -> None:
 
 
 def for_user(
-    described: plan.Plan, paths: state.Layout, *, user: str, groups: Sequence[str], now: float
-) -> bytes:
-    """Return a kubeconfig with a client certificate for any user; the platform need not run."""
+    described: plan.Plan, paths: state.Layout, *, user: str, groups: Sequence[str], now: float,
+    server: str = "",
+) -> bytes:  # fmt: skip
+    """Return a kubeconfig with a client certificate for any user; the platform need not run.
+
+    :param server: address of a gateway, instead of the API server's
+    """
     cluster = _loaded(paths, CLUSTER_CA)
     if cluster is None:
         raise errors.BrokenStateError(paths.pki / f"{CLUSTER_CA}.key", "it is missing")
     return kubeconfig.with_certificate(
         platform=described.name,
-        server=described.server,
+        server=server or described.server,
         ca=cluster.cert,
         user=user,
         issued=cluster.issue_client(user, groups, now),

@@ -90,14 +90,17 @@ class Platform:
             return msgspec.structs.replace(found, reason=str(err))
         return found
 
-    def kubeconfig(self, user: str, groups: Sequence[str]) -> bytes:
-        """Return a kubeconfig for any user, or the admin's for ""."""
+    def kubeconfig(self, user: str, groups: Sequence[str], *, server: str = "") -> bytes:
+        """Return a kubeconfig for any user, or the admin's for "".
+
+        :param server: address of a gateway, instead of the API server's
+        """
         from tenantry.local import credentials
 
         if not user:
             user, groups = credentials.ADMIN, [credentials.ADMIN_GROUP]
         return credentials.for_user(
-            self.require(), self.paths, user=user, groups=groups, now=clock.wall()
+            self.require(), self.paths, user=user, groups=groups, now=clock.wall(), server=server
         )
 
     def up(

@@ -1,4 +1,4 @@
-"""Seed 000: shared clusters and their tenants. Chapters 2, 3, 5.1 and 5.3."""
+"""Seed 000: shared clusters and their tenants. Chapters 2 to 5."""
 
 from __future__ import annotations
 
@@ -61,6 +61,28 @@ metadata:
 
 
 _QUOTA = "Cannot exceed Namespace quota: please, reach out to the system administrators"
+_PLACE_OF = "jsonpath={.items[*].metadata.namespace}/{.items[*].metadata.name}"
+_NODE = '{"kubernetes.io/hostname":"node-1"}'
+_NODES = f"""\
+{{"spec": {{"nodeSelector": {_NODE}, "owners": [{{"kind": "User", "name": "alice",
+"proxySettings": [{{"kind": "Nodes", "operations": ["List"]}}]}}]}}}}"""
+_SETTINGS = """\
+apiVersion: capsule.clastix.io/v1beta1
+kind: GlobalProxySettings
+metadata:
+  name: tour-seed-000
+spec:
+  rules:
+  - subjects:
+    - kind: User
+      name: bob
+    clusterResources:
+    - apiGroups: [""]
+      resources: [nodes]
+      selector:
+        matchLabels:
+          kubernetes.io/hostname: node-2
+"""
 _TENANT_OF = "jsonpath={.metadata.labels.capsule\\.clastix\\.io/tenant}"
 _REFERENCE_OF = "jsonpath={.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}"
 
@@ -221,6 +243,110 @@ WALKTHROUGH = steps.Walkthrough(
             ),
         ),
         Chapter(
+            title="4  What tenants see of the cluster",
+            steps=(
+                Step(
+                    says="at the gateway alice lists namespaces, and sees hers",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "namespaces", "-o", "name"),
+                    check=steps.equals("namespace/hypersuite-dev"),
+                ),
+                Step(
+                    says="and bob his three",
+                    who=steps.at_gateway("bob"),
+                    argv=("get", "namespaces", "-o", "name"),
+                    check=steps.equals("namespace/orion-1\nnamespace/orion-2\nnamespace/orion-3"),
+                ),
+                Step(
+                    says="with the columns that she knows",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "namespaces"),
+                    check=steps.columns(
+                        ("NAME", "STATUS", "AGE"), ("hypersuite-dev", "Active", "*")
+                    ),
+                ),
+                Step(
+                    says="other people's namespaces do not exist for her",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "namespace", "orion-1"),
+                    check=steps.refused('(NotFound): namespaces "orion-1" not found'),
+                ),
+                Step(
+                    says="she lists objects of all her namespaces at once",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "configmaps", "--all-namespaces", "--field-selector",
+                          "metadata.name=notes", "-o", _PLACE_OF),
+                    check=steps.equals("hypersuite-dev/notes"),
+                ),
+                Step(
+                    says="tools that ask first are told so",
+                    who=steps.at_gateway("alice"),
+                    argv=("auth", "can-i", "list", "configmaps", "--all-namespaces"),
+                    check=steps.equals("yes"),
+                ),
+                Step(
+                    says="what she may do is still decided by the API server",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "pods", "-n", "orion-1"),
+                    check=steps.refused("(Forbidden)", 'User "alice" cannot list resource "pods"'),
+                ),
+                Step(
+                    says="she creates in her own name, at the gateway too",
+                    who=steps.at_gateway("alice"),
+                    argv=("create", "namespace", "hypersuite-lab"),
+                    check=steps.succeeds,
+                ),
+                Step(
+                    says="and sees it at once",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "namespaces", "-o", "name"),
+                    check=steps.equals("namespace/hypersuite-dev\nnamespace/hypersuite-lab"),
+                ),
+                Step(
+                    says="the administrator gives alice the nodes of her tenant",
+                    argv=("patch", "tenant", "hypersuite", "--type=merge", "-p", _NODES),
+                    check=steps.succeeds,
+                ),
+                Step(
+                    says="and she sees those, and no others",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "nodes", "-o", "name"),
+                    check=steps.equals("node/node-1"),
+                    within=5,
+                ),
+            ),
+        ),
+        Chapter(
+            title="5.2  The gateway is installed",
+            steps=(
+                Step(
+                    says="it shows alice her tenant in the document's listing",
+                    who=steps.at_gateway("alice"),
+                    argv=("get", "tenants", "-o", "name"),
+                    check=steps.equals("tenant.capsule.clastix.io/hypersuite"),
+                ),
+                Step(
+                    says="and further kinds to whom an administrator says",
+                    argv=("apply", "-f", "-"),
+                    stdin=_SETTINGS,
+                    check=steps.succeeds,
+                ),
+                Step(
+                    says="which it follows",
+                    argv=("get", "globalproxysettings", "tour-seed-000"),
+                    check=steps.columns(("NAME", "READY", "AGE"), ("tour-seed-000", "True", "*")),
+                    within=10,
+                ),
+                Step(
+                    says="so bob lists a node by its label",
+                    who=steps.at_gateway("bob"),
+                    argv=("get", "nodes", "-o", "name"),
+                    check=steps.equals("node/node-2"),
+                    within=5,
+                ),
+            ),
+        ),
+        Chapter(
             title="5.2  The tenants at a glance",
             steps=(
                 Step(
@@ -228,7 +354,7 @@ WALKTHROUGH = steps.Walkthrough(
                     argv=("get", "tenants"),
                     check=steps.columns(
                         TENANTS_HEADER,
-                        ("hypersuite", "Active", "", "1", "", "True", "reconciled", "*"),
+                        ("hypersuite", "Active", "", "2", _NODE, "True", "reconciled", "*"),
                         ("orion", "Active", "3", "3", "", "True", "reconciled", "*"),
                     ),
                     within=10,

@@ -31,7 +31,7 @@ class Step:
     """One command.
 
     :param says: what the step shows, for the reader
-    :param who: "admin", or a user of the walkthrough
+    :param who: "admin", a user of the walkthrough, or such a user at the gateway (`at_gateway`)
     :param argv: the arguments of kubectl
     :param stdin: the manifest that is piped in
     :param within: seconds in which the answer may become right
@@ -66,6 +66,11 @@ class Walkthrough:
     tenants: Sequence[str]
     users: dict[str, Sequence[str]]
     chapters: Sequence[Chapter]
+
+
+def at_gateway(user: str) -> str:
+    """Name a user whose kubeconfig points at the gateway."""
+    return f"{user}@gateway"
 
 
 def succeeds(answer: Answer) -> str:

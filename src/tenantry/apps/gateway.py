@@ -1,0 +1,318 @@
+"""The gateway role: the tenants' API endpoint, as any number of equal processes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import ipaddress
+import logging
+import ssl
+from pathlib import Path
+from typing import Any
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+from tenantry.core import clock
+from tenantry.core import errors as core_errors
+from tenantry.directory import identity
+from tenantry.gateway import (
+    authenticate,
+    handler,
+    settings_status,
+    snapshot,
+    state,
+    status,
+    upstreams,
+    watches,
+)
+from tenantry.httpproxy import server as engine
+from tenantry.kube import config as kube_config
+from tenantry.runtime import certificates, cluster, manager, metrics, permissions, store, timing
+from tenantry.tenancy import state as tenancy
+
+access_log = logging.getLogger("tenantry.gateway.access")
+
+SERVICE_ACCOUNT = "tenantry-gateway"
+
+#: On ClusterRoles: what the gateway may read besides, for rules about further kinds.
+AGGREGATE_LABEL = "gateway.tenantry.io/aggregate"
+
+_NODE_METRICS = resources.Resource(
+    "metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False
+)
+#: Kinds that are read as the gateway, to be narrowed.
+NARROWED = (
+    resources.NAMESPACES,
+    capsule.TENANTS,
+    resources.NODES,
+    _NODE_METRICS,
+    resources.STORAGE_CLASSES,
+    resources.INGRESS_CLASSES,
+    resources.PRIORITY_CLASSES,
+    resources.RUNTIME_CLASSES,
+    resources.PERSISTENT_VOLUMES,
+)
+NEEDS = (
+    *(permissions.Need(resource, ("get", "list", "watch")) for resource in NARROWED),
+    *tenancy.NEEDS,
+    *state.NEEDS,
+    *authenticate.NEEDS,
+    *settings_status.NEEDS,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of one gateway process."""
+
+    namespace: str = constants.CONTROLLER_NAMESPACE
+    configuration_name: str = constants.CONFIGURATION_NAME
+    host: str = "0.0.0.0"
+    port: int = 9001
+    certificate: Path | None = None
+    """certificate chain, PEM; with `key`. None = plain HTTP"""
+    key: Path | None = None
+    client_ca: Path | None = None
+    """whose client certificates are believed; None = the API server's authority"""
+    kinds: tuple[str, ...] = (authenticate.CERTIFICATE, authenticate.BEARER)
+    xfcc_header: str = "X-Forwarded-Client-Cert"
+    trusted: tuple[str, ...] = ()
+    """networks of proxies in front: only they are served, and their XFCC is believed"""
+    ignored_users: tuple[str, ...] = ()
+    ignored_groups: tuple[str, ...] = ()
+    reflector: bool = False
+    concurrency: int = 400
+    access_log: bool = True
+    shared: bool = False
+    """whether other processes listen on the same port"""
+    probe_host: str = "127.0.0.1"
+    probe_port: int = 8081
+    linger: float = 5.0
+    """seconds for which connections are still taken after a stop, until nobody sends any"""
+    grace: float = 20.0
+    """seconds for which requests may go on then"""
+
+
+class Gateway:
+    """Wires the parts and adds them to a manager."""
+
+    def __init__(
+        self,
+        part: manager.Manager,
+        known: tenancy.State,
+        credentials: kube_config.Config,
+        options: Settings,
+    ) -> None:
+        self._options = options
+        self._source: cluster.Cluster = part.cluster
+        self._timing = part.timing
+        self._credentials = credentials
+        self.snapshot = snapshot.Snapshot(
+            known.directory,
+            ignored_users=options.ignored_users,
+            ignored_groups=options.ignored_groups,
+        )
+        self.state = state.State(self._source, self.snapshot, reflector=options.reflector)
+        self._follow(known)
+        networks = networks_of(options.trusted)
+        self._servers = upstreams.Upstreams(credentials)
+        self.authenticator = authenticate.Authenticator(
+            self._source.client,
+            self._servers,
+            authenticate.Options(
+                kinds=options.kinds, xfcc_header=options.xfcc_header, trusted=networks
+            ),
+        )
+        self.watches = watches.Watches(self.snapshot, self.authenticator)
+        handle = handler.Handler(
+            handler.Parts(
+                client=self._source.client,
+                servers=self._servers,
+                authenticator=self.authenticator,
+                known=self.snapshot,
+                watches=self.watches,
+                observe=Observer(part.metrics, log=options.access_log),
+            ),
+            handler.Options(
+                sources=networks,
+                concurrency=options.concurrency,
+                xfcc_header=options.xfcc_header,
+            ),
+        )
+        self.server = engine.Server(handle, engine.Settings(error=status.engine_error))
+        part.metrics.gauge("gateway_connections", "Connections of clients.").follow(
+            lambda: float(self.server.connections)
+        )
+        part.metrics.gauge("gateway_narrowed_watches", "Open watches that are narrowed.").follow(
+            lambda: float(len(self.watches))
+        )
+        self._watcher: certificates.Watcher | None = None
+        part.add_check("gateway", self._check)
+        part.add_setup("gateway", self._start)
+        part.add_work("gateway", self._serve)
+        part.add_work("gateway-discovery", self.state.keep_discovering)
+        part.add_work("gateway-credentials", self._servers.keep_fresh)
+        part.add_work("gateway-watches", self.watches.run)
+        for built in settings_status.controllers(self._source):
+            part.add_controller(built, leader=False)
+
+    def _follow(self, known: tenancy.State) -> None:
+        def changed(_: store.Event[Any]) -> None:
+            self.snapshot.changed()
+
+        # After the directory, which subscribed first and so knows already.
+        known.tenants.subscribe(changed)
+        known.tenant_owners.subscribe(changed)
+        known.configurations.subscribe(changed)
+        known.promotions.subscribe(changed)
+        known.namespaces.subscribe(
+            lambda event: self.snapshot.namespace_changed(event.key[1], event.old, event.new)
+        )
+
+    async def _start(self) -> None:
+        options = self._options
+        await self._servers.refresh()
+        await self.state.discover()
+        tls = self._tls()
+        await self.server.start(options.host, options.port, tls=tls, shared=options.shared)
+
+    async def _serve(self) -> None:
+        """Reload certificates until the process stops, then end gently."""
+        try:
+            while True:
+                await asyncio.sleep(self._timing.certificate_poll)
+                if self._watcher is not None:
+                    try:
+                        self._watcher.load()
+                    except core_errors.TenantryError as error:
+                        access_log.error("certificate_not_reloaded", extra={"why": str(error)})
+        finally:
+            self.server.draining = True
+            if self.server.port:
+                await asyncio.sleep(self._options.linger)
+                await self.server.drain(self._options.grace)
+            self._servers.close()
+
+    def _tls(self) -> ssl.SSLContext | None:
+        options = self._options
+        if options.certificate is None or options.key is None:
+            return None
+        self._watcher = certificates.Watcher(
+            certificates.from_files(options.certificate, options.key),
+            interval=self._timing.certificate_poll,
+            registry=self._source.metrics,
+        )
+        self._watcher.load()
+        context = self._watcher.context
+        context.set_alpn_protocols(["http/1.1"])
+        authority = self._authority()
+        if authenticate.CERTIFICATE in options.kinds and authority:
+            context.verify_mode = ssl.CERT_OPTIONAL
+            context.load_verify_locations(cadata=authority)
+        return context
+
+    def _authority(self) -> str:
+        if self._options.client_ca is not None:
+            return self._options.client_ca.read_text(encoding="ascii")
+        if self._credentials.ca_data:
+            return self._credentials.ca_data.decode("ascii")
+        if self._credentials.ca_file:
+            return Path(self._credentials.ca_file).read_text(encoding="ascii")
+        return ""
+
+    def _check(self) -> str:
+        return "" if self.server.port and not self.server.draining else "not listening"
+
+
+class Observer:
+    """Counts every exchange, and writes it down."""
+
+    def __init__(self, registry: metrics.Registry, *, log: bool) -> None:
+        self._log = log
+        self._total = registry.counter(
+            "capsule_proxy_requests_total", "Requests.", ("path", "status")
+        )
+        self._seconds = registry.histogram(
+            "capsule_proxy_response_time_seconds", "Time until a response was over.", ("path",)
+        )
+        self._decisions = registry.counter(
+            "gateway_decisions_total", "What became of requests.", ("decision",)
+        )
+
+    def __call__(self, entry: handler.Entry) -> None:
+        found = entry.found
+        outcome = found.outcome
+        seconds = clock.monotonic() - found.started_at
+        kind = _kind(entry)
+        self._total.inc(kind, str(outcome.status))
+        self._seconds.observe(seconds, kind)
+        self._decisions.inc(entry.decision)
+        if self._log:
+            access_log.info(
+                "request",
+                extra={
+                    "method": found.head.method.decode(),
+                    "path": entry.request.path if entry.request else "",
+                    "user": entry.who.user if entry.who else "",
+                    "decision": entry.decision,
+                    "status": outcome.status,
+                    "bytes": outcome.sent,
+                    "seconds": round(seconds, 6),
+                    "upstream": round(outcome.upstream_seconds, 6),
+                    "peer": found.peer.host,
+                    **({"error": outcome.error} if outcome.error else {}),
+                },
+            )
+
+
+def _kind(entry: handler.Entry) -> str:
+    """Return a path with few values: the kind that was asked for."""
+    target = entry.request.target if entry.request is not None else None
+    if target is None:
+        return "other"
+    scope = "namespaced" if target.namespace else "cluster"
+    return f"{target.group or 'core'}/{target.version}/{target.plural}/{scope}"
+
+
+def networks_of(texts: tuple[str, ...]) -> authenticate.Networks:
+    """Parse networks.
+
+    :raises InvalidValueError: for one that is none
+    """
+    found = []
+    for text in texts:
+        try:
+            found.append(ipaddress.ip_network(text, strict=False))
+        except ValueError:
+            raise core_errors.InvalidValueError(
+                "trusted-proxy-cidrs", text, "a network such as 10.0.0.0/8"
+            ) from None
+    return tuple(found)
+
+
+def run(credentials: kube_config.Config, options: Settings) -> int:
+    """Play the role until stopped; return the exit code."""
+    if authenticate.FORWARDED in options.kinds and not options.trusted:
+        raise core_errors.InvalidValueError(
+            "auth-preferred-types",
+            authenticate.FORWARDED,
+            "only together with trusted-proxy-cidrs: else everybody could claim to be anybody",
+        )
+
+    async def build() -> manager.Manager:
+        source = cluster.Cluster(credentials, timing=timing.Timing())
+        part = manager.Manager(
+            "gateway", cluster=source, probes=(options.probe_host, options.probe_port)
+        )
+        account = f"{identity.SERVICE_ACCOUNT_PREFIX}{options.namespace}:"
+        known = tenancy.State(
+            source,
+            controllers={account + constants.CONTROLLER_SERVICE_ACCOUNT},
+            configuration_name=options.configuration_name,
+            namespace=options.namespace,
+        )
+        Gateway(part, known, credentials, options)
+        return part
+
+    return manager.main(build)

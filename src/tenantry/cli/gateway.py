@@ -1,0 +1,242 @@
+"""`tenantry gateway`: the tenants' API endpoint. Takes Capsule Proxy's flags."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tenantry.api.capsule import constants
+from tenantry.cli import options, run
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KINDS = ("TLSCertificate", "BearerToken", "XForwardedClientCert", "Anonymous")
+_file = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+def _split(_context: click.Context, _option: click.Parameter, value: Any) -> tuple[str, ...]:
+    """Accept a flag given several times, with lists, as pflag does."""
+    given = [value] if isinstance(value, str) else value
+    return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
+
+
+def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
+    """Accept a flag of Capsule Proxy that has nothing to say here."""
+    return click.option(name, is_flag=flag, default=None, expose_value=False, hidden=True)
+
+
+@click.command("gateway")
+@options.kubeconfig
+@click.option(
+    "--namespace",
+    default=constants.CONTROLLER_NAMESPACE,
+    envvar="NAMESPACE",
+    show_default=True,
+    help="The platform's own namespace.",
+)
+@click.option(
+    "--capsule-configuration-name",
+    "configuration_name",
+    default=constants.CONFIGURATION_NAME,
+    show_default=True,
+    help="CapsuleConfiguration to use.",
+)
+@click.option("--bind", "host", default="0.0.0.0", show_default=True, help="Address to listen on.")
+@click.option(
+    "--listening-port",
+    "port",
+    type=click.IntRange(1, 65535),
+    default=9001,
+    show_default=True,
+    help="Port to listen on.",
+)
+@click.option(
+    "--enable-ssl", type=bool, default=True, show_default=True, metavar="BOOLEAN", help="Serve TLS."
+)
+@click.option(
+    "--ssl-cert-path",
+    "certificate",
+    type=_file,
+    help="Certificate chain, PEM; read again when it changes.",
+)
+@click.option("--ssl-key-path", "key", type=_file, help="Private key of it, PEM.")
+@click.option(
+    "--client-ca-path",
+    "client_ca",
+    type=_file,
+    help="Whose client certificates are believed. Default: those of the API server's authority.",
+)
+@click.option(
+    "--auth-preferred-types",
+    "kinds",
+    multiple=True,
+    callback=_split,
+    default=("TLSCertificate,BearerToken",),
+    show_default=True,
+    help=f"How callers are told, in this order: {', '.join(_KINDS)}.",
+)
+@click.option(
+    "--xfcc-header-name",
+    "xfcc_header",
+    default="X-Forwarded-Client-Cert",
+    show_default=True,
+    help="Header in which a proxy in front names the certificate.",
+)
+@click.option(
+    "--trusted-proxy-cidrs",
+    "trusted",
+    multiple=True,
+    callback=_split,
+    help="Networks of proxies in front; nobody else is served then.",
+)
+@click.option(
+    "--ignored-user-group",
+    "ignored_groups",
+    multiple=True,
+    callback=_split,
+    help="Groups for which nothing is filtered.",
+)
+@click.option(
+    "--ignored-username",
+    "ignored_users",
+    multiple=True,
+    callback=_split,
+    help="Users for whom nothing is filtered.",
+)
+@click.option(
+    "--enable-reflector",
+    "reflector",
+    type=bool,
+    default=False,
+    is_flag=False,
+    flag_value=True,
+    metavar="BOOLEAN",
+    show_default=True,
+    help="Also show namespaces in which a RoleBinding names the caller.",
+)
+@click.option(
+    "--concurrency",
+    type=click.IntRange(0),
+    default=400,
+    show_default=True,
+    help="Requests of one caller that may be under way; 0 = no limit.",
+)
+@click.option(
+    "--access-log/--no-access-log",
+    default=True,
+    show_default=True,
+    help="Write a line for each request.",
+)
+@click.option(
+    "--reuse-port",
+    "shared",
+    is_flag=True,
+    help="Let several gateways on this machine share the port.",
+)
+@click.option(
+    "--probes",
+    default="127.0.0.1:8081",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where /healthz, /readyz and /metrics are served.",
+)
+@click.option(
+    "--linger",
+    type=click.FloatRange(0, 60),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long connections are taken after a stop.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(0, 600),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long requests may go on then.",
+)
+@click.option(
+    "--log-level",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Least level.",
+)
+@click.option(
+    "--log-format",
+    default="text",
+    show_default=True,
+    type=click.Choice(["text", "json"]),
+    help="Form of a log line.",
+)
+@_nothing("--allowed-paths")
+@_nothing("--oidc-username-claim")
+@_nothing("--rolebindings-resync-period")
+@_nothing("--disable-caching", flag=True)
+@_nothing("--client-connection-qps")
+@_nothing("--client-connection-burst")
+@_nothing("--enable-leader-election", flag=True)
+@_nothing("--enable-pprof", flag=True)
+@_nothing("--webhook-port")
+@_nothing("--webhooks")
+@_nothing("--feature-gates")
+@_nothing("--zap-log-level")
+def command(
+    *,
+    kubeconfig: Path | None,
+    context: str,
+    enable_ssl: bool,
+    certificate: Path | None,
+    key: Path | None,
+    probes: str,
+    kinds: tuple[str, ...],
+    log_level: str,
+    log_format: Any,
+    **others: Any,
+) -> None:
+    """Serve the tenants' view of the cluster.
+
+    Unmodified kubectl, pointed here, lists only what belongs to the caller's tenants. Everything
+    else goes to the API server in the caller's own name. Flags of Capsule Proxy are accepted;
+    those about its caches, limits and webhooks have no effect, since there is nothing to set.
+    """
+    from tenantry.apps import gateway
+    from tenantry.runtime import logs
+
+    unknown = [kind for kind in kinds if kind not in _KINDS]
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]!r} is not among {', '.join(_KINDS)}", param_hint="--auth-preferred-types"
+        )
+    if enable_ssl and (certificate is None or key is None):
+        raise click.UsageError(
+            "--ssl-cert-path and --ssl-key-path are needed, or --enable-ssl=false"
+        )
+    if not enable_ssl and (certificate is not None or key is not None):
+        raise click.UsageError("a certificate has no use with --enable-ssl=false")
+    logs.configure(level=log_level, format=log_format)
+    probe_host, probe_port = run.address("--probes", probes)
+    chosen = gateway.Settings(
+        certificate=certificate,
+        key=key,
+        kinds=tuple(kind for kind in kinds if kind != "Anonymous"),
+        probe_host=probe_host,
+        probe_port=probe_port,
+        **others,
+    )
+    # The engine's sockets are many; the soft limit is often 1,024.
+    _raise_limit()
+    sys.exit(gateway.run(options.credentials(kubeconfig, context), chosen))
+
+
+def _raise_limit() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

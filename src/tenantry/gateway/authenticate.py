@@ -1,0 +1,339 @@
+"""Find out whose request it is, asking the API server as seldom as that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import dataclasses
+import hashlib
+import ipaddress
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from tenantry.api import admission, resources
+from tenantry.core import clock
+from tenantry.directory import identity as directory
+from tenantry.gateway import cache, errors, identity, upstreams, xfcc
+from tenantry.httpproxy import exchange, fetch, heads
+from tenantry.kube import access
+from tenantry.kube import client as kube
+from tenantry.kube import errors as kube_errors
+from tenantry.runtime import permissions
+
+#: Seconds for which an answer holds: the API server's own for tokens, and less for a refusal.
+ACCEPTED, REFUSED = 10.0, 2.0
+_DEADLINE = 10.0
+_GROUPS_LIMIT = 100
+_WEBSOCKET = "base64url.bearer.authorization.k8s.io."
+
+CERTIFICATE, BEARER, FORWARDED = "TLSCertificate", "BearerToken", "XForwardedClientCert"
+KINDS = (CERTIFICATE, BEARER, FORWARDED)
+
+_USERS = resources.Resource("", "v1", "users", "User", namespaced=False)
+_GROUPS = resources.Resource("", "v1", "groups", "Group", namespaced=False)
+_UIDS = resources.Resource("authentication.k8s.io", "v1", "uids", "UID", namespaced=False)
+_EXTRAS = resources.Resource("authentication.k8s.io", "v1", "userextras", "X", namespaced=False)
+
+NEEDS = (
+    permissions.Need(resources.TOKEN_REVIEWS, ("create",)),
+    permissions.Need(resources.SUBJECT_ACCESS_REVIEWS, ("create",)),
+    permissions.Need(_USERS, ("impersonate",)),
+    permissions.Need(_GROUPS, ("impersonate",)),
+    permissions.Need(resources.SERVICE_ACCOUNTS, ("impersonate",)),
+    permissions.Need(_UIDS, ("impersonate",)),
+    permissions.Need(_EXTRAS, ("impersonate",), subresource="*"),
+)
+
+Networks = Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Caller:
+    """What a request brings to prove whose it is."""
+
+    token: str
+    """empty when a certificate speaks"""
+    certified: identity.Identity | None
+    impersonation: identity.Impersonation | None
+    key: bytes
+    """stands for all of it, as a key of caches; does not give the token away"""
+
+    @property
+    def immediate(self) -> identity.Identity | None:
+        """The identity that needs no question."""
+        return self.certified if self.impersonation is None else None
+
+
+class _User(msgspec.Struct, rename="camel"):
+    user_info: admission.UserInfo
+
+
+class _SelfReview(msgspec.Struct):
+    status: _User
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Whom to believe."""
+
+    kinds: tuple[str, ...] = (CERTIFICATE, BEARER)
+    """in the order in which they are tried"""
+    xfcc_header: str = "X-Forwarded-Client-Cert"
+    trusted: Networks = ()
+    """peers whose word about a client certificate is taken"""
+
+
+class Authenticator:
+    """Answers from memory where it can."""
+
+    def __init__(
+        self,
+        client: kube.Client,
+        servers: upstreams.Upstreams,
+        options: Options,
+        *,
+        wall: clock.Clock = clock.wall,
+        monotonic: clock.Clock = clock.monotonic,
+    ) -> None:
+        self._client = client
+        self._servers = servers
+        self._options = options
+        self._header = options.xfcc_header.lower().encode()
+        self._wall = wall
+        self._monotonic = monotonic
+        self._secret = os.urandom(32)
+        # Apart, so that a flood of bad tokens cannot push out the good ones.
+        self._accepted: cache.Cache[bytes, identity.Identity] = cache.Cache(10_000)
+        self._refused: cache.Cache[bytes, errors.Refused] = cache.Cache(1_000)
+        self._certificates: cache.Cache[bytes, identity.Identity] = cache.Cache(10_000)
+        self._asking: dict[bytes, asyncio.Task[identity.Identity]] = {}
+        #: Questions to the API server, for metrics and tests.
+        self.questions = 0
+
+    def caller(self, found: exchange.Exchange) -> Caller:
+        """Read what a request brings.
+
+        :raises Refused: when that is nothing, or nothing that can be believed
+        """
+        asked = identity.impersonation(found.head.headers)
+        for kind in self._options.kinds:
+            if kind == BEARER:
+                token = _token(found.head)
+                if token:
+                    return Caller(token, None, asked, self._key(b"t", token.encode(), asked))
+                continue
+            der = self._certificate(found, kind)
+            if der:
+                who = self._certified(der)
+                return Caller("", who, asked, self._key(b"c", der, asked))
+        raise errors.Unauthenticated
+
+    def known(self, caller: Caller) -> identity.Identity | None:
+        """Return the identity if nobody has to be asked.
+
+        :raises Refused: when it is known to be refused
+        """
+        if caller.immediate is not None:
+            return caller.immediate
+        now = self._monotonic()
+        found = self._accepted.get(caller.key, now)
+        if found is None:
+            refused = self._refused.get(caller.key, now)
+            if refused is not None:
+                raise refused
+        return found
+
+    async def identify(self, caller: Caller) -> identity.Identity:
+        """Return the identity, asking the API server once for all who wait for the same.
+
+        :raises Refused: when the caller is not who it claims to be
+        """
+        found = self.known(caller)
+        if found is not None:
+            return found
+        task = self._asking.get(caller.key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._ask(caller))
+            self._asking[caller.key] = task
+            task.add_done_callback(lambda _: self._asking.pop(caller.key, None))
+        # Whoever goes away must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _ask(self, caller: Caller) -> identity.Identity:
+        self.questions += 1
+        if caller.token and caller.impersonation is None:
+            found = self._review(caller.token)
+        elif caller.token:
+            found = self._self_review(caller)
+        else:
+            found = self._authorise(caller)
+        try:
+            who = await found
+        except errors.Refused as error:
+            if error.code < 500:
+                self._refused.put(caller.key, error, self._monotonic() + REFUSED)
+            raise
+        except kube_errors.KubeError as error:
+            raise errors.Refused(
+                503, "ServiceUnavailable", f"cannot authenticate: {error}"
+            ) from error
+        left = _expires(caller.token) - self._wall() if caller.token else ACCEPTED
+        self._accepted.put(caller.key, who, self._monotonic() + min(ACCEPTED, left))
+        return who
+
+    async def _review(self, token: str) -> identity.Identity:
+        answer = await access.review_token(self._client, token, timeout=_DEADLINE)
+        if answer.user is None or answer.error or not answer.user.username:
+            raise errors.Unauthenticated(answer.error)
+        return _identity(answer.user)
+
+    async def _self_review(self, caller: Caller) -> identity.Identity:
+        """Ask who a caller is that impersonates somebody: the API server authorises that, too."""
+        assert caller.impersonation is not None
+        asked = caller.impersonation
+        headers = identity.Identity(asked.user, asked.groups, asked.uid, asked.extra).headers()
+        headers += [
+            (b"authorization", f"Bearer {caller.token}".encode()),
+            (b"content-type", b"application/json"),
+            (b"accept", b"application/json"),
+        ]
+        body = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+        path = resources.SELF_SUBJECT_REVIEWS.path().encode()
+        async with fetch.Fetch() as asking:
+            head = await asking.send(
+                self._servers.plain, b"POST", path, headers, body, timeout=_DEADLINE
+            )
+            answer = await asking.body(1 << 20)
+        if head.status == 401:
+            raise errors.Unauthenticated
+        if head.status != 201:
+            error = kube_errors.from_response(head.status, answer)
+            raise errors.Refused(head.status, error.reason, error.message)
+        return _identity(msgspec.json.decode(answer, type=_SelfReview).status.user_info)
+
+    async def _authorise(self, caller: Caller) -> identity.Identity:
+        """Ask for each part of an impersonation whether the certified caller may do it."""
+        assert caller.certified is not None
+        assert caller.impersonation is not None
+        asked = caller.impersonation
+        account = directory.split_service_account(asked.user)
+        questions = [
+            access.Question(
+                verb="impersonate",
+                resource=resources.SERVICE_ACCOUNTS,
+                namespace=account[0],
+                name=account[1],
+            )
+            if account
+            else access.Question(verb="impersonate", resource=_USERS, name=asked.user)
+        ]
+        if len(asked.groups) > _GROUPS_LIMIT:
+            raise errors.Forbidden(f"at most {_GROUPS_LIMIT} groups can be impersonated at a time")
+        questions += [
+            access.Question(verb="impersonate", resource=_GROUPS, name=group)
+            for group in asked.groups
+        ]
+        if asked.uid:
+            questions.append(access.Question(verb="impersonate", resource=_UIDS, name=asked.uid))
+        questions += [
+            access.Question(verb="impersonate", resource=_EXTRAS, subresource=key, name=value)
+            for key, values in asked.extra
+            for value in values
+        ]
+        who = caller.certified
+        for question in questions:
+            decision = await access.can(
+                self._client, question, user=who.user, groups=who.groups, timeout=_DEADLINE
+            )
+            if not decision.allowed:
+                assert question.resource is not None
+                raise errors.Forbidden(
+                    f'{question.resource.plural} "{question.name}" is forbidden: User "{who.user}"'
+                    f' cannot impersonate resource "{question.resource.plural}" in API group'
+                    f' "{question.resource.group}" at the cluster scope'
+                )
+        return asked.identity()
+
+    def _certificate(self, found: exchange.Exchange, kind: str) -> bytes:
+        if kind == CERTIFICATE:
+            return found.peer.certificate
+        value = found.head.get(self._header)
+        if not value:
+            return b""
+        if not trusted(found.peer.host, self._options.trusted):
+            raise errors.Unauthenticated("forwarded client certificate from an untrusted source")
+        if sum(name == self._header for name, _ in found.head.headers) != 1:
+            raise errors.Unauthenticated("more than one forwarded client certificate")
+        return xfcc.certificate(value.decode("ascii", "replace"))
+
+    def _certified(self, der: bytes) -> identity.Identity:
+        now = self._monotonic()
+        digest = hashlib.sha256(der).digest()
+        found = self._certificates.get(digest, now)
+        if found is None:
+            found = identity.from_certificate(der, self._wall())
+            self._certificates.put(digest, found, now + ACCEPTED)
+        return found
+
+    def _key(self, kind: bytes, proof: bytes, asked: identity.Impersonation | None) -> bytes:
+        digest = hashlib.blake2b(kind + proof, key=self._secret, digest_size=24)
+        if asked is not None:
+            digest.update(repr(asked).encode())
+        return digest.digest()
+
+
+def trusted(host: str, networks: Networks) -> bool:
+    """Tell whether a peer is in one of the networks; none trusts nobody."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return any(address in network for network in networks)
+
+
+def _token(head: heads.RequestHead) -> str:
+    value = head.get(b"authorization")
+    if value:
+        scheme, _, token = value.partition(b" ")
+        return token.strip().decode("ascii", "replace") if scheme.lower() == b"bearer" else ""
+    for protocol in head.get(b"sec-websocket-protocol").decode("ascii", "replace").split(","):
+        encoded = protocol.strip()
+        if encoded.startswith(_WEBSOCKET):
+            encoded = encoded.removeprefix(_WEBSOCKET)
+            try:
+                padded = encoded + "=" * (-len(encoded) % 4)
+                return base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+            except (binascii.Error, UnicodeDecodeError):
+                return ""
+    return ""
+
+
+def without_token(protocols: bytes) -> bytes:
+    """Return a list of WebSocket protocols without the one that carries a token."""
+    kept = [
+        part for part in protocols.split(b",") if not part.strip().startswith(_WEBSOCKET.encode())
+    ]
+    return b",".join(kept).strip()
+
+
+class _Claims(msgspec.Struct):
+    exp: float = float("inf")
+
+
+def _expires(token: str) -> float:
+    """Read when a JWT ends, without believing anything else it says."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return float("inf")
+    try:
+        claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        return msgspec.json.decode(claims, type=_Claims, strict=False).exp
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        return float("inf")
+
+
+def _identity(user: admission.UserInfo) -> identity.Identity:
+    return identity.of(user.username, tuple(user.groups), user.uid, user.extra)

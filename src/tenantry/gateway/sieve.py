@@ -1,0 +1,166 @@
+"""Keep of an answer only what may be shown. Pure: JSON in, JSON out.
+
+Objects, lists, Tables and watches; what cannot be understood is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tenantry.api import meta
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+from tenantry.gateway import decide, terms
+from tenantry.kube import watch
+
+#: Objects of one watch that are remembered as shown.
+_REMEMBERED = 100_000
+
+
+class Seen(msgspec.Struct, gc=False):
+    """What is looked at."""
+
+    name: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    owner_references: list[meta.OwnerReference] | None = msgspec.field(
+        default=None, name="ownerReferences"
+    )
+
+
+class _Object(msgspec.Struct, gc=False):
+    metadata: Seen
+
+
+class _Row(msgspec.Struct, gc=False):
+    object: _Object
+
+
+class _Kind(msgspec.Struct, gc=False):
+    kind: str = ""
+
+
+class _Table(msgspec.Struct, gc=False):
+    rows: list[_Row] | None = None
+
+
+Predicate = Callable[[Seen], bool]
+
+_OBJECT = msgspec.json.Decoder(_Object)
+_ROW = msgspec.json.Decoder(_Row)
+_KIND = msgspec.json.Decoder(_Kind)
+_TABLE = msgspec.json.Decoder(_Table)
+_LIST = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_META = msgspec.json.Decoder(dict[str, Any])
+
+
+def predicate(order: decide.Sieve) -> Predicate:
+    """Return the test that an order stands for."""
+
+    def shown(seen: Seen) -> bool:
+        labels = seen.labels or {}
+        if terms.shows(order.terms, seen.name, labels):
+            return True
+        label = labels.get(constants.TENANT_LABEL)
+        return label in order.tenants and _owned_by(seen) == label
+
+    return shown
+
+
+def _owned_by(seen: Seen) -> str | None:
+    """Return the tenant that the only Tenant reference names, as the directory reads it."""
+    names = [
+        reference.name
+        for reference in seen.owner_references or ()
+        if reference.kind == capsule.TENANTS.kind
+        and reference.api_version.partition("/")[0] == constants.GROUP
+    ]
+    return names[0] if len(names) == 1 else None
+
+
+def single(body: bytes, shown: Predicate) -> bool:
+    """Tell whether the one object of an answer (or each row of its Table) may be shown."""
+    try:
+        if _KIND.decode(body).kind == "Table":
+            rows = _TABLE.decode(body).rows or []
+            return all(shown(row.object.metadata) for row in rows)
+        return shown(_OBJECT.decode(body).metadata)
+    except msgspec.MsgspecError:
+        return False
+
+
+def listed(body: bytes, shown: Predicate) -> bytes:
+    """Return a list or Table with what may be shown.
+
+    :raises MsgspecError: when it is neither
+    """
+    whole = _LIST.decode(body)
+    table = _KIND.decode(body).kind == "Table"
+    key = "rows" if table else "items"
+    kept = [item for item in _ITEMS.decode(whole.get(key) or b"[]") if _keeps(item, table, shown)]
+    whole[key] = msgspec.Raw(msgspec.json.encode(kept))
+    if "metadata" in whole:
+        metadata = _META.decode(whole["metadata"])
+        # It would tell how many there are that are not shown.
+        metadata.pop("remainingItemCount", None)
+        whole["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
+    return msgspec.json.encode(whole)
+
+
+def _keeps(item: msgspec.Raw, table: bool, shown: Predicate) -> bool:
+    try:
+        seen = _ROW.decode(item).object.metadata if table else _OBJECT.decode(item).metadata
+    except msgspec.MsgspecError:
+        return False
+    return shown(seen)
+
+
+class WatchSieve:
+    """Follows one watch. Objects that leave what is shown are deleted for the client."""
+
+    def __init__(self, shown: Predicate) -> None:
+        self._shown = shown
+        self._splitter = watch.Splitter()
+        self._remembered: set[str] = set()
+
+    def feed(self, data: bytes) -> bytes:
+        """Take a piece of the stream; return what the client gets of it.
+
+        :raises KubeError: when the stream is no watch
+        """
+        lines = [self._line(line) for line in self._splitter.feed(data)]
+        return b"".join(line + b"\n" for line in lines if line)
+
+    def _line(self, line: bytes) -> bytes:
+        event = watch.decode(line)
+        if event.type in {"BOOKMARK", "ERROR"}:
+            return line
+        try:
+            seen = self._seen(event.raw_object)
+        except msgspec.MsgspecError:
+            return b""
+        visible = self._shown(seen)
+        known = seen.uid in self._remembered
+        if visible and event.type != "DELETED":
+            if len(self._remembered) < _REMEMBERED:
+                self._remembered.add(seen.uid)
+            return line
+        self._remembered.discard(seen.uid)
+        if event.type == "DELETED":
+            return line if visible or known else b""
+        if known:
+            return b'{"type":"DELETED","object":' + bytes(event.raw_object) + b"}"
+        return b""
+
+    @staticmethod
+    def _seen(raw: msgspec.Raw) -> Seen:
+        if _KIND.decode(raw).kind == "Table":
+            rows = _TABLE.decode(raw).rows or []
+            if len(rows) != 1:
+                raise msgspec.ValidationError("a watch event has one row")
+            return rows[0].object.metadata
+        return _OBJECT.decode(raw).metadata
