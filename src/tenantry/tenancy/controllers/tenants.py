@@ -22,6 +22,9 @@ from tenantry.tenancy import state, status
 #: Seconds between two looks at the namespaces of a tenant that is being deleted.
 DELETION_POLL = 2.0
 
+#: Seconds that a new namespace gets to be looked at before its tenant is said not to be ready.
+PENDING_GRACE = 1.0
+
 
 NEEDS = (
     permissions.Need(capsule.TENANTS, ("patch",)),
@@ -48,6 +51,8 @@ class TenantController:
         self._now = now
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._waiting: dict[str, str] = {}
+        #: Tenant -> since when one of its namespaces was not looked at.
+        self._pending: dict[str, float] = {}
         self.controller: controller.Controller[str] = (
             controller.Controller(
                 "tenant",
@@ -81,6 +86,7 @@ class TenantController:
         """Bring one tenant's own object up to date."""
         view = self._known.tenants.get(name)
         if view is None:
+            self._pending.pop(name, None)
             return None
         observed = msgspec.json.decode(view.raw)
         members = self._known.directory.namespaces_of(name)
@@ -99,8 +105,21 @@ class TenantController:
             await self._applier.add_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
         else:
             await self._applier.remove_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
-        await self._report(view, observed, members)
+        spaces = self._spaces(view, members)
+        grace = self._grace(name, spaces)
+        if grace > 0 and not deleting:
+            # Its controller tells when it has looked, which is usually at once.
+            return controller.Result(requeue_after=grace)
+        await self._report(view, observed, spaces)
         return controller.Result(requeue_after=DELETION_POLL) if deleting else None
+
+    def _grace(self, name: str, spaces: list[status.Space]) -> float:
+        """Return for how long the report of a tenant can wait."""
+        if not any(space.pending for space in spaces):
+            self._pending.pop(name, None)
+            return 0.0
+        now = self._now()
+        return self._pending.setdefault(name, now) + PENDING_GRACE - now
 
     async def _take_down(self, members: list[directory.NamespaceView]) -> None:
         """Delete the namespaces and find out what each still waits for."""
@@ -111,12 +130,10 @@ class TenantController:
             waiting = status.WAITING_FOR_PODS if pods.items else status.WAITING_FOR_NAMESPACE
             self._waiting[member.name] = waiting
 
-    async def _report(
-        self,
-        view: state.TenantView,
-        observed: dict[str, object],
-        members: list[directory.NamespaceView],
-    ) -> None:
+    def _spaces(
+        self, view: state.TenantView, members: list[directory.NamespaceView]
+    ) -> list[status.Space]:
+        """Return what is known of each namespace."""
         known = self._known
         spaces = []
         before = {space.uid: space for space in view.tenant.status.spaces}
@@ -131,11 +148,16 @@ class TenantController:
             spaces.append(dataclasses.replace(space, waiting=waiting))
         for gone in [n for n in self._waiting if known.directory.namespace(n) is None]:
             del self._waiting[gone]
+        return spaces
+
+    async def _report(
+        self, view: state.TenantView, observed: dict[str, object], spaces: list[status.Space]
+    ) -> None:
         raw_spec = observed.get("spec")
         wanted = status.desired(
             view.tenant,
             spec=raw_spec if isinstance(raw_spec, dict) else {},
-            entries=known.directory.owners_of(view.tenant),
+            entries=self._known.directory.owners_of(view.tenant),
             spaces=spaces,
             now=self._now(),
         )
