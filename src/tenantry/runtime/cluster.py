@@ -19,7 +19,7 @@ from tenantry.kube import calls
 from tenantry.kube import client as kube_client
 from tenantry.kube import config as kube_config
 from tenantry.kube import errors as kube_errors
-from tenantry.runtime import backoff, errors, informer, metrics, versions
+from tenantry.runtime import backoff, errors, informer, metrics, tracing, versions
 from tenantry.runtime import timing as timings
 
 T = TypeVar("T")
@@ -58,12 +58,15 @@ class Cluster:
         *,
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
+        tracer: tracing.Tracer | None = None,
     ) -> None:
+        #: Off until enabled; hand it to controllers and webhook servers, too.
+        self.tracer = tracer or tracing.Tracer()
         self.timing = timing or timings.Timing()
         self.metrics = registry or metrics.Registry()
         self._owned = isinstance(source, kube_config.Config)
         self.client = (
-            kube_client.Client(source, observer=request_observer(self.metrics))
+            kube_client.Client(source, observer=self._observer())
             if isinstance(source, kube_config.Config)
             else source
         )
@@ -111,6 +114,15 @@ class Cluster:
             if self._started:
                 self._spawn(found.run(), f"informer {resource.group_resource}")
         return cast("informer.Informer[T]", found)
+
+    def _observer(self) -> Callable[[calls.Attempt], None]:
+        count, trace = request_observer(self.metrics), self.tracer.request
+
+        def observe(attempt: calls.Attempt) -> None:
+            count(attempt)
+            trace(attempt)
+
+        return observe
 
     async def start(self) -> None:
         """Begin to fill all caches; does not wait for them."""

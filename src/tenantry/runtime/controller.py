@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Any, Generic, Self, TypeVar
 
 from tenantry.kube import errors as kube_errors
-from tenantry.runtime import errors, informer, metrics, store
+from tenantry.runtime import errors, informer, metrics, store, tracing
 from tenantry.runtime import queue as queues
 from tenantry.runtime import timing as timings
 
@@ -48,6 +48,7 @@ class Controller(Generic[K]):
         timeout: float | None = None,
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
+        tracer: tracing.Tracer | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
@@ -59,6 +60,7 @@ class Controller(Generic[K]):
         )
         self._subscriptions: list[Callable[[], Callable[[], None]]] = []
         self._cancels: list[Callable[[], None]] = []
+        self._tracer = tracer or tracing.Tracer()
         self._metrics = Metrics(registry or metrics.Registry(), self)
 
     @property
@@ -138,8 +140,9 @@ class Controller(Generic[K]):
     async def _one(self, key: K) -> None:
         scope = asyncio.timeout(self._timeout)
         try:
-            async with scope:
-                result = await self._reconcile(key)
+            with self._tracer.span("reconcile", controller=self.name, key=str(key)):
+                async with scope:
+                    result = await self._reconcile(key)
         except TerminalError as error:
             self._queue.forget(key)
             self._metrics.terminal()

@@ -16,10 +16,12 @@ import msgspec
 from aiohttp import web
 
 from tenantry.api import admission as wire
-from tenantry.runtime import admission, certificates, metrics
+from tenantry.runtime import admission, certificates, conversion, metrics, tracing
 from tenantry.runtime import timing as timings
 
 Handler = Callable[[admission.Review], Awaitable[admission.Verdict]]
+#: Body and deadline (of the loop's clock) in, body out; ValueError when the body makes no sense.
+_Serve = Callable[[bytes, float], Awaitable[bytes]]
 
 logger = logging.getLogger(__name__)
 
@@ -114,6 +116,7 @@ class Server:
         registry: metrics.Registry | None = None,
         max_body: int = MAX_BODY,
         max_in_flight: int = MAX_IN_FLIGHT,
+        tracer: tracing.Tracer | None = None,
     ) -> None:
         self._host = host
         self._port = port
@@ -121,6 +124,9 @@ class Server:
         self._max_body = max_body
         self._max_in_flight = max_in_flight
         self._handlers: dict[str, Handler] = {}
+        self._converters: dict[str, conversion.Convert] = {}
+        self._tracer = tracer or tracing.Tracer()
+        self._last = 0.0  # when the last review came
         self._runner: web.AppRunner | None = None
         self._draining = False
         self._in_flight = 0
@@ -143,12 +149,21 @@ class Server:
             "controller_runtime_webhook_requests_in_flight", "Reviews under way."
         ).follow(lambda: self._in_flight)
         registry.register(_StepMetric(self.counters))
+        registry.register(_StepSeconds(self.counters))
 
     def route(self, path: str, handler: Handler) -> None:
         """Send reviews that come to `path` to a handler; before `start`."""
-        if path in self._handlers:
-            raise ValueError(f"{path} is routed already")
+        self._free(path)
         self._handlers[path] = handler
+
+    def route_conversion(self, path: str, convert: conversion.Convert) -> None:
+        """Let a pure function answer the conversion reviews that come to `path`."""
+        self._free(path)
+        self._converters[path] = convert
+
+    def _free(self, path: str) -> None:
+        if path in self._handlers or path in self._converters:
+            raise ValueError(f"{path} is routed already")
 
     @property
     def port(self) -> int:
@@ -172,7 +187,9 @@ class Server:
         self._watcher.load()
         app = web.Application(client_max_size=self._max_body)
         for path, handler in self._handlers.items():
-            app.router.add_post(path, self._endpoint(path, handler))
+            app.router.add_post(path, self._endpoint(path, self._admission(path, handler)))
+        for path, convert in self._converters.items():
+            app.router.add_post(path, self._endpoint(path, self._conversion(path, convert)))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
         try:
@@ -193,56 +210,81 @@ class Server:
         """Stop in a way that callers do not notice.
 
         API servers keep using open connections to a server that is going away, so it serves on for
-        a while and closes each connection with its next answer.
+        a while, and longer as long as reviews come, and closes each connection with its answer.
         """
         if self._runner is None:
             return
         self._draining = True
-        await asyncio.sleep(self._timing.drain)
+        loop = asyncio.get_running_loop()
+        drain = self._timing.drain
+        latest = loop.time() + max(drain, self._timing.grace - drain)
+        await asyncio.sleep(drain)
+        while self._in_flight or loop.time() < self._last + drain / 4:
+            if loop.time() >= latest:
+                logger.warning("webhook_still_asked", extra={"in_flight": self._in_flight})
+                break
+            await asyncio.sleep(drain / 40)
         runner, self._runner = self._runner, None
         await runner.cleanup()
         logger.info("webhook_stopped")
 
     def _endpoint(
-        self, path: str, handler: Handler
+        self, path: str, serve: _Serve
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         for code in ("200", "500"):
             self._total.inc(path, code, by=0)
 
         async def endpoint(request: web.Request) -> web.Response:
-            began = asyncio.get_running_loop().time()
+            loop = asyncio.get_running_loop()
+            began = self._last = loop.time()
             self._in_flight += 1
             try:
-                response = await self._serve(request, path, handler)
+                response = await self._serve(request, serve)
             except web.HTTPException as error:
                 response = web.Response(status=error.status, text=error.reason)
             finally:
                 self._in_flight -= 1
             self._total.inc(path, str(response.status))
-            self._latency.observe(asyncio.get_running_loop().time() - began, path)
+            self._latency.observe(loop.time() - began, path)
             if self._draining:
                 response.force_close()
             return response
 
         return endpoint
 
-    async def _serve(self, request: web.Request, path: str, handler: Handler) -> web.Response:
+    async def _serve(self, request: web.Request, serve: _Serve) -> web.Response:
         if self._in_flight > self._max_in_flight:
             return web.Response(status=429, headers={"Retry-After": "1"}, text="too many reviews")
         patience = parse_duration(request.query.get("timeout", "")) or _DEFAULT_TIMEOUT
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience * _SHARE
+        deadline = asyncio.get_running_loop().time() + patience * _SHARE
         try:
             async with asyncio.timeout_at(deadline):
-                review = decode(await request.read())
+                body = await request.read()
+            answer = await serve(body, deadline)
         except TimeoutError:
             return web.Response(status=408, text="the body did not come in time")
-        except _MalformedError as error:
-            return web.Response(status=400, text=f"not an admission review: {error}")
-        verdict = await self._judge(review, path, handler, deadline)
-        return web.Response(
-            body=encode(review.uid, verdict), headers={"Content-Type": "application/json"}
-        )
+        except ValueError as error:
+            logger.warning("review_malformed", extra={"path": request.path, "why": str(error)})
+            return web.Response(status=400, text=str(error))
+        return web.Response(body=answer, headers={"Content-Type": "application/json"})
+
+    def _admission(self, path: str, handler: Handler) -> _Serve:
+        async def serve(body: bytes, deadline: float) -> bytes:
+            try:
+                review = decode(body)
+            except _MalformedError as error:
+                raise _MalformedError(f"not an admission review: {error}") from error
+            with self._tracer.span("review", path=path, uid=review.uid):
+                return encode(review.uid, await self._judge(review, path, handler, deadline))
+
+        return serve
+
+    def _conversion(self, path: str, convert: conversion.Convert) -> _Serve:
+        async def serve(body: bytes, _deadline: float) -> bytes:
+            with self._tracer.span("conversion", path=path):
+                return conversion.answer(body, convert)
+
+        return serve
 
     async def _judge(
         self, review: admission.Review, path: str, handler: Handler, deadline: float
@@ -295,3 +337,17 @@ class _StepMetric(metrics.Metric):
                 ("slow", tally.slow),
             ):
                 yield "", self.text((step, result)), number
+
+
+class _StepSeconds(metrics.Metric):
+    """The time that each step has taken, read when asked for."""
+
+    kind = "counter"
+
+    def __init__(self, counters: admission.Counters) -> None:
+        super().__init__("admission_step_seconds_total", "Seconds of admission steps.", ("step",))
+        self._counters = counters
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        for step, tally in sorted(self._counters.steps.items()):
+            yield "", self.text((step,)), tally.seconds
