@@ -77,7 +77,8 @@ class Engine:
             opened.deadline = start + self.config.action_search if self.config.action_search else 0
             for _ in self._guarded(action, opened):
                 instant = clock()
-                if budget is not None and instant - begun > budget:
+                over = budget is not None and instant - begun > budget
+                if over and not opened.committing:
                     self._stop(opened)
                     break
                 if instant - mark > self.config.slice_seconds / 2:

@@ -72,7 +72,7 @@ def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.St
         if victim is not None and len(victim.rows) > 1:
             leaf = session.leaf(victim)
             session.evictable.pop(leaf.name if leaf is not None else "", None)
-    found.commit(search.action, search.job.key)
+    yield from found.commit(search.action, search.job.key)
     session.decisions.reasons.pop(search.job.key, None)
     return True
 

@@ -72,6 +72,8 @@ class Session:
         self.faulty: set[tuple[str, str]] = set()
         #: The statement that is being tried; a fault undoes it.
         self.journal: statement.Statement | None = None
+        #: A commit is under way: the cycle must not end before it is through.
+        self.committing = False
         #: Time at which the running action gives up searching; 0: never.
         self.deadline = 0.0
         #: Tasks by pod set that are thought gone while victims are being chosen.

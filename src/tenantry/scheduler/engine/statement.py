@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenantry.scheduler.engine import specs, status, tables
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
 
 NOWHERE = tables.NOWHERE
+#: Rows committed between two yields.
+PACE = 256
 Placement = tuple[int, int, tuple[str, ...]]
 
 EVICT, RETURN, REPLAN, PLACE = range(4)
@@ -83,25 +86,37 @@ class Statement:
                 session.state.haunt(row, was[1], was[2], -1)
             session.move(row, *was)
 
-    def commit(self, action: str, evictor: specs.Key | None = None) -> None:
-        """Turn the moves into decisions of the cycle."""
-        session, columns = self._session, self._session.state
-        for row in dict.fromkeys(entry[1] for entry in self._journal):
-            state = columns.status[row]
-            origin = self.evicted.get(row)
-            if origin is not None and session.decisions.cancel(row):
-                if state == status.PIPELINED:
-                    columns.haunt(row, origin[1], origin[2], -1)
-                else:
-                    session.move(row, status.PENDING, NOWHERE)
-                session.unstart(row)
-            elif origin is not None:
-                session.decisions.evict(row, origin[1], action, evictor)
-            if state == status.ALLOCATED:
-                session.decisions.bind(row, action)
-                _, node, groups = session.placement(row)
-                session.move(row, status.BINDING, node, groups)
-            elif state == status.PIPELINED:
-                session.decisions.pipeline(row, action)
+    def commit(self, action: str, evictor: specs.Key | None = None) -> Iterator[None]:
+        """Turn the moves into decisions of the cycle, in steps that belong together.
+
+        A cycle whose budget ends meanwhile still goes through: a gang is decided whole.
+        """
+        session = self._session
+        rows = list(dict.fromkeys(entry[1] for entry in self._journal))
+        session.committing = True
+        for number, row in enumerate(rows):
+            self._decide(row, action, evictor)
+            if number % PACE == PACE - 1:
+                yield
+        session.committing = False
         self._journal.clear()
         self.evicted = {}
+
+    def _decide(self, row: int, action: str, evictor: specs.Key | None) -> None:
+        session, columns = self._session, self._session.state
+        state = columns.status[row]
+        origin = self.evicted.get(row)
+        if origin is not None and session.decisions.cancel(row):
+            if state == status.PIPELINED:
+                columns.haunt(row, origin[1], origin[2], -1)
+            else:
+                session.move(row, status.PENDING, NOWHERE)
+            session.unstart(row)
+        elif origin is not None:
+            session.decisions.evict(row, origin[1], action, evictor)
+        if state == status.ALLOCATED:
+            session.decisions.bind(row, action)
+            _, node, groups = session.placement(row)
+            session.move(row, status.BINDING, node, groups)
+        elif state == status.PIPELINED:
+            session.decisions.pipeline(row, action)

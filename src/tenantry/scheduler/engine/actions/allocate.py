@@ -66,7 +66,7 @@ def _attempt(
     elif fresh and any(session.state.status[row] == status.ALLOCATED for row in rows):
         session.started[job.key] = session.now
         session.decisions.started[job.key] = session.now
-    journal.commit(NAME)
+    yield from journal.commit(NAME)
     return True
 
 

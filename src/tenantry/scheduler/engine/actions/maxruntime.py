@@ -28,7 +28,7 @@ class MaxRuntime:
                 for row in leaf.rows:
                     if status.IS_ALLOCATED[session.state.status[row]]:
                         journal.evict(row)
-            journal.commit(NAME)
+            yield from journal.commit(NAME)
             yield
 
 

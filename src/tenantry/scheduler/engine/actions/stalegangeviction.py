@@ -27,17 +27,17 @@ class StaleGangEviction:
                 grace = job.spec.staleness_grace
                 grace = session.config.staleness_grace if grace is None else grace
                 if grace >= 0 and since + grace <= session.now:
-                    _evict(session, job)
+                    yield from _evict(session, job)
             yield
 
 
-def _evict(session: session.Session, job: fold_jobs.JobState) -> None:
+def _evict(session: session.Session, job: fold_jobs.JobState) -> Iterator[None]:
     journal = statement.Statement(session)
     for leaf in job.leaves:
         for row in leaf.rows:
             if status.IS_ALLOCATED[session.state.status[row]]:
                 journal.evict(row)
-    journal.commit(NAME)
+    yield from journal.commit(NAME)
 
 
 def build() -> plugin.Action:
