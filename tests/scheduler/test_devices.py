@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tenantry.scheduler.engine import alignment, config, devices, specs, status
@@ -101,6 +103,29 @@ def test_claims_need_the_label_of_the_queue() -> None:
     made.run()
     assert set(made.where()) == {"k-0"}
     assert "needs the label" in made.engine.explain(("ns", "j"))[0].message
+
+
+def test_devices_are_named_when_a_claim_is_first_used() -> None:
+    made = world.World()
+    made.node("n", gpus=0, dra=True)
+    made.queue("q", 4)
+    made.seen.put_slice(
+        specs.DeviceSlice(
+            name="s",
+            node="n",
+            pool="pool",
+            devices=("gpu-0", "gpu-1", "gpu-2"),
+            device_class="gpu.nvidia.com",
+        )
+    )
+    held = dataclasses.replace(claim("held", 1), allocated=(("pool", "gpu-0"),))
+    for spec in (held, claim("two", 2), claim("more", 2)):
+        made.seen.put_claim(spec, gpu=True)
+    made.job("r", "q", on="n", gpus=0, constraints=specs.Constraints(claims=("held",)))
+    made.job("j", "q", gpus=0, constraints=specs.Constraints(claims=("two",)))
+    made.job("k", "q", gpus=0, constraints=specs.Constraints(claims=("more",)))
+    (bind,) = made.run().binds
+    assert bind.devices == (("two", (("pool", "gpu-1"), ("pool", "gpu-2"))),)
 
 
 ZONES = [{"cpu": 4000, "gpu": 2000}, {"cpu": 4000, "gpu": 2000}]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from tenantry.scheduler.engine import reasons, specs, tables
+
+#: Claim name and its devices as (pool, device).
+Devices = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,8 +20,7 @@ class Bind:
     groups: tuple[str, ...] = ()
     gpus: int = 0
     numa: tuple[int, ...] = ()
-    #: Claim name -> devices as (pool, device).
-    devices: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    devices: Devices = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,8 +69,10 @@ class Decisions:
         self.errors: list[str] = []
         #: Seconds of the longest piece of work between two yields.
         self.longest_slice = 0.0
-        #: Filled by plugins: row -> zones, row -> devices by claim.
+        #: Filled by a plugin: row -> zones.
         self.numa: dict[int, tuple[int, ...]] = {}
+        #: Set by a plugin that allocates devices of claims.
+        self.assign: Callable[[int, int], Devices] | None = None
 
     def bind(self, row: int, action: str) -> None:
         """Record a start."""
@@ -81,6 +86,7 @@ class Decisions:
             self._state.task_groups.get(row, ()),
             gpus,
             self.numa.get(row, ()),
+            self.assign(row, node) if self.assign is not None else (),
         )
         self._bound[row] = made
         self.binds.append(made)

@@ -25,6 +25,7 @@ class NodeFold:
         self.set_aside: dict[tuple[str, str], str] = {}
         self.on_node: dict[int, set[int]] = collections.defaultdict(set)
         self.awaiting_node: dict[str, set[int]] = collections.defaultdict(set)
+        self.slices: dict[str, specs.DeviceSlice] = {}
         self.unsorted = False
         self.gone: set[int] = set()
 
@@ -71,7 +72,12 @@ class NodeFold:
             return
         self.set_aside.pop(("node", node.name), None)
         state, table = self.tables, self.tables.nodes
+        for piece in self.slices.values():
+            state.dimensions.add(piece.resource)
         vector = state.dimensions.vector(node.allocatable)
+        for piece in self.slices.values():
+            if piece.node == node.name:
+                vector[state.dimensions.add(piece.resource)] += resources.MILLI * len(piece.devices)
         if node.max_pods is not None:
             vector[resources.PODS] = min(vector[resources.PODS], node.max_pods)
         self.widen()
@@ -161,6 +167,16 @@ class NodeFold:
         self.on_node = collections.defaultdict(set, lodgers)
         self.gone.clear()
         self.unsorted = False
+
+    def put_slice(self, piece: specs.DeviceSlice) -> None:
+        """Add or replace devices of a node; they join what the node itself offers."""
+        self.version += 1
+        before = self.slices.get(piece.name)
+        self.slices[piece.name] = piece
+        for name in {piece.node, before.node if before is not None else piece.node}:
+            row = self.tables.nodes.by_name.get(name)
+            if row is not None:
+                self.put_node(self.tables.nodes.specs[row])
 
     def put_claim(self, claim: specs.Claim, *, gpu: bool) -> None:
         """Add or replace a resource claim; `gpu` says that its class offers GPUs."""

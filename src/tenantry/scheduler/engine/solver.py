@@ -69,7 +69,9 @@ class Outcome:
         state = session.state
         result = []
         for job, mine in by_job.values():
-            if not mine:
+            if len(mine) <= 1:
+                if mine:
+                    result.append((job, [mine]))
                 continue
             left = {leaf.index: -leaf.minimum for leaf in job.leaves}
             for leaf in job.leaves:

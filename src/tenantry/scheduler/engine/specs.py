@@ -279,16 +279,19 @@ class Topology:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSlice:
-    """Devices that a driver offers on one node (empty `node`: on the nodes of `selector`)."""
+    """Devices that a driver offers on one node."""
 
     name: str
     node: str
+    pool: str
     devices: tuple[str, ...]
-    device_class: str = ""
-    driver: str = ""
-    pool: str = ""
-    everywhere: bool = False
-    selector: tuple[tuple[str, str], ...] = ()
+    device_class: str
+    gpu: bool = True
+
+    @property
+    def resource(self) -> str:
+        """Return the dimension of node vectors that counts them."""
+        return "gpu" if self.gpu else f"dra:{self.device_class}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,15 @@ GPU_DRIVERS = ("gpu.nvidia.com", "nvidia.com/gpu")
 
 
 def fold(seen: observed.Observed, raw: Mapping[str, list[Json]], skipped: list[str]) -> None:
-    """Fold the claims of a snapshot."""
+    """Fold the slices and claims of a snapshot."""
+    for item in raw.get("resourceSlices") or ():
+        try:
+            piece = device_slice(item)
+        except (KeyError, TypeError) as problem:
+            skipped.append(f"resourceSlices {(item.get('metadata') or {}).get('name')}: {problem}")
+        else:
+            if piece is not None:
+                seen.put_slice(piece)
     for item in raw.get("resourceClaims") or ():
         try:
             claim, gpu = _claim(item)
@@ -20,6 +28,22 @@ def fold(seen: observed.Observed, raw: Mapping[str, list[Json]], skipped: list[s
         except (KeyError, TypeError, ValueError, IndexError) as problem:
             name = (item.get("metadata") or {}).get("name", "?")
             skipped.append(f"resourceClaims {name}: {problem}")
+
+
+def device_slice(item: Json) -> specs.DeviceSlice | None:
+    """Translate a ResourceSlice; None when its devices are not of one node."""
+    spec = item["spec"]
+    if not spec.get("nodeName"):
+        return None
+    driver = spec["driver"]
+    return specs.DeviceSlice(
+        name=item["metadata"]["name"],
+        node=spec["nodeName"],
+        pool=spec["pool"]["name"],
+        devices=tuple(device["name"] for device in spec.get("devices") or ()),
+        device_class=driver,
+        gpu=is_gpu(driver),
+    )
 
 
 def _claim(item: Json) -> tuple[specs.Claim, bool]:

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from tenantry.scheduler.engine import plugin, resources, session, shapes, tables
+from tenantry.scheduler.engine import (
+    decisions,
+    plugin,
+    resources,
+    session,
+    shapes,
+    specs,
+    tables,
+)
 
 QUEUE_LABEL = "kai.scheduler/queue"
 #: `status.reservedFor` of a claim holds at most so many consumers.
@@ -50,6 +58,42 @@ class _Claimed:
         return bool(self.everywhere()[node])
 
 
+class _Assignment:
+    """Names the devices of claims when their first task starts: the lowest free ones."""
+
+    def __init__(self, session: session.Session) -> None:
+        self._session = session
+        claims = session.state.claims.values()
+        self._of = {(c.spec.namespace, c.spec.name): c.spec.allocated for c in claims}
+        self._taken = {device for devices in self._of.values() for device in devices}
+
+    def __call__(self, row: int, node: int) -> decisions.Devices:
+        state = self._session.state
+        task = state.tasks[row]
+        if task is None or not task.constraints.claims:
+            return ()
+        chosen = []
+        for name in task.constraints.claims:
+            key = task.namespace, name
+            claim = state.claims.get(key)
+            if claim is not None:
+                if not self._of[key]:
+                    self._of[key] = self._lowest(claim.spec, state.nodes.names[node])
+                    self._taken.update(self._of[key])
+                chosen.append((name, self._of[key]))
+        return tuple(chosen)
+
+    def _lowest(self, claim: specs.Claim, node: str) -> tuple[tuple[str, str], ...]:
+        free = [
+            (piece.pool, device)
+            for _, piece in sorted(self._session.observed.slices.items())
+            if piece.node == node and piece.device_class == claim.device_class
+            for device in piece.devices
+            if (piece.pool, device) not in self._taken
+        ]
+        return tuple(free[: claim.count])
+
+
 class DynamicResources:
     """Filters nodes by what claims need."""
 
@@ -65,6 +109,7 @@ class DynamicResources:
         def make(shape: shapes.Shape) -> plugin.NodeMask | None:
             return _Claimed(session, shape) if shape.constraints.claims else None
 
+        session.decisions.assign = _Assignment(session)
         session.points.node_masks.append(make)
         session.points.pre_predicates.append(lambda row: _refused(session, row))
 
