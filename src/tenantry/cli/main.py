@@ -17,6 +17,7 @@ COMMANDS = {
     "completion": "Print a script that completes commands in a shell.",
     "controller": "Play the controller role in this process.",
     "crds": "Show or install the API kinds that Tenantry serves.",
+    "doctor": "Look for what is wrong with an installation.",
     "gateway": "Serve the tenants' view of the cluster.",
     "local": "Run a whole platform on this machine.",
     "run": "Play one or more roles in this process.",

@@ -85,6 +85,9 @@ class Informer(Generic[T]):
         registry.gauge("informer_objects", "Objects in the cache.", ("resource",)).follow(
             lambda: len(self._store), resource.group_resource
         )
+        registry.gauge(
+            "informer_silence_seconds", "Since the server was last heard of.", ("resource",)
+        ).follow(lambda: self._now() - self.heard, resource.group_resource)
 
     # --- reading
 

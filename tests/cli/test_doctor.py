@@ -1,0 +1,96 @@
+"""The command against clusters in which something is missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from click import testing as click_testing
+
+from tenantry.apps import certificates, hooks
+from tenantry.cli import main
+from tenantry.kube import client as kube
+from tenantry.local import testing
+
+pytestmark = pytest.mark.plane
+
+
+def doctor(plane: testing.Plane, *args: str) -> tuple[int, str]:
+    """Run it; returns exit code and output."""
+    result = click_testing.CliRunner().invoke(
+        main.command,
+        ["doctor", "--kubeconfig", str(plane.admin), *args],
+        standalone_mode=False,
+        catch_exceptions=False,
+    )
+    return result.return_value, result.output
+
+
+def errors(output: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in json.loads(output)["findings"]:
+        if each["severity"] == "error":
+            found.setdefault(each["check"], []).append(f"{each['subject']} {each['message']}")
+    return found
+
+
+def test_an_empty_cluster_lacks_everything(plane: testing.Plane) -> None:
+    code, output = doctor(plane, "-o", "json", "--namespace", "nowhere")
+    assert code == 3
+    wrong = errors(output)
+    assert set(wrong) == {"kinds", "permissions", "webhooks"}
+    assert any("tenants.capsule.clastix.io does not exist" in each for each in wrong["kinds"])
+    assert "no webhook leads to Tenantry" in wrong["webhooks"][0]
+    code, output = doctor(plane, "--namespace", "nowhere", "--probe", "http://127.0.0.1:1/")
+    assert code == 3
+    assert "-> tenantry crds install" in output
+    assert "ERROR    roles: http://127.0.0.1:1 does not answer" in output
+
+
+async def _break_webhook(plane: testing.Plane) -> None:
+    """Register a webhook behind which nobody listens, with a real certificate."""
+    async with kube.Client(plane.config()) as client:
+        serving = certificates.ServingCertificate(client, "capsule-system", ["127.0.0.1"])
+        await serving.refresh()
+        endpoint = hooks.endpoint("https://127.0.0.1:1", "capsule-system", serving.trust)
+        for resource, wanted in hooks.configurations(endpoint, "capsule-system", []):
+            await client.apply(resource, wanted, field_manager="test")
+
+
+@pytest.fixture
+def own(new_plane: Any) -> testing.Plane:
+    made: testing.Plane = new_plane(components=())
+    return made
+
+
+def test_what_was_installed_is_well_and_what_is_down_is_named(own: testing.Plane) -> None:
+    done = click_testing.CliRunner().invoke(
+        main.command, ["crds", "install", "--kubeconfig", str(own.admin)], catch_exceptions=False
+    )
+    assert "applied" in done.output
+    asyncio.run(_break_webhook(own))
+    code, output = doctor(own, "-o", "json")
+    assert code == 3
+    wrong = errors(output)
+    assert set(wrong) == {"webhooks"}
+    assert "the API server cannot call them" in wrong["webhooks"][0]
+    assert "127.0.0.1:1" in wrong["webhooks"][0]
+    code, output = doctor(own, "--all")
+    assert "ok       permissions: service accounts may do it all" in output
+    assert "ok       clock: this machine agrees with the API server" in output
+    assert "ok       certificates: capsule-tls/tls.crt is valid until" in output
+
+
+def test_an_unreachable_server_is_a_finding(plane: testing.Plane, tmp_path: Any) -> None:
+    dead = tmp_path / "dead.yaml"
+    dead.write_text(plane.admin.read_text().replace(plane.server, "https://127.0.0.1:1"))
+    result = click_testing.CliRunner().invoke(
+        main.command,
+        ["doctor", "--kubeconfig", str(dead), "-o", "json"],
+        standalone_mode=False,
+        catch_exceptions=False,
+    )
+    assert result.return_value == 3
+    assert set(errors(result.output)) == {"server"}
