@@ -147,6 +147,9 @@ class Gateway:
         part.metrics.gauge("gateway_narrowed_watches", "Open watches that are narrowed.").follow(
             lambda: float(len(self.watches))
         )
+        part.metrics.gauge(
+            "gateway_identity_questions", "Questions to the API server about callers."
+        ).follow(lambda: float(self.authenticator.questions))
         self._watcher: certificates.Watcher | None = None
         part.add_check("gateway", self._check)
         part.add_setup("gateway", self._start)

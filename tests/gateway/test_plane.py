@@ -1,0 +1,395 @@
+"""Real kubectl at the gateway, before a real API server, as everybody who may come along."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenantry.api import resources
+from tenantry.api.capsule import resources as capsule
+from tenantry.kube import client as kube
+from tenantry.kube import errors
+from tenantry.kube import watch as watching
+from tenantry.local import testing
+
+from . import harness
+from .harness import USERS, World
+
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
+
+CONFIG_MAPS = ("configmaps", "-A", "--field-selector", "metadata.name!=kube-root-ca.crt")
+
+
+@pytest.fixture(scope="session")
+def world(planes: testing.Planes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    yield from harness.started(planes, tmp_path_factory.mktemp("gateway"))
+
+
+@pytest.fixture(scope="session")
+def robot(world: World) -> Path:
+    """A service account that owns a tenant, with a token."""
+    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
+    return world.with_token(token, "robot")
+
+
+@pytest.fixture(scope="session")
+def people(world: World, robot: Path) -> dict[str, Path]:
+    return {
+        "admin": world.kubeconfig("admin", "system:masters"),
+        "alice": world.kubeconfig("alice", USERS),
+        "bob": world.kubeconfig("bob", USERS, "wind-owners"),
+        "robot": robot,
+        "carol": world.kubeconfig("carol", USERS),
+        "eve": world.kubeconfig("eve"),
+    }
+
+
+ALL = ("oil-1", "oil-2", "gas-1", "wind-1", "kube-system", "default", "capsule-system")
+#: Who, what is asked for, what is there. None = refused by the API server.
+MATRIX: list[tuple[str, tuple[str, ...], list[str] | None]] = [
+    ("alice", ("namespaces",), ["gas-1", "oil-1", "oil-2"]),
+    ("bob", ("namespaces",), ["wind-1"]),
+    ("robot", ("namespaces",), ["oil-1", "oil-2"]),
+    ("carol", ("namespaces",), []),
+    ("eve", ("namespaces",), None),
+    ("alice", ("namespaces", "-l", "kubernetes.io/metadata.name=oil-1"), ["oil-1"]),
+    ("alice", ("namespaces", "-l", "kubernetes.io/metadata.name in (oil-1,wind-1)"), ["oil-1"]),
+    ("alice", ("tenants",), ["gas", "oil"]),
+    ("bob", ("tenants",), ["wind"]),
+    ("robot", ("tenants",), ["oil"]),
+    ("carol", ("tenants",), []),
+    ("eve", ("tenants",), None),
+    ("alice", ("nodes",), ["n-oil"]),
+    ("bob", ("nodes",), None),
+    ("alice", ("storageclasses",), ["oil-fast", "shared-1"]),
+    ("bob", ("storageclasses",), None),
+    ("alice", CONFIG_MAPS, ["gas-1-notes", "oil-1-notes", "oil-2-notes"]),
+    ("bob", CONFIG_MAPS, ["wind-notes"]),
+    ("robot", CONFIG_MAPS, ["oil-1-notes", "oil-2-notes"]),
+    ("carol", CONFIG_MAPS, None),
+    ("eve", CONFIG_MAPS, None),
+    ("alice", ("namespace", "oil-1"), ["oil-1"]),
+    ("alice", ("node", "n-oil"), ["n-oil"]),
+    ("alice", ("storageclass", "shared-1"), ["shared-1"]),
+    ("alice", ("tenant", "oil"), ["oil"]),
+    ("alice", ("clusterroles",), None),
+    ("alice", ("configmaps", "-n", "wind-1"), None),
+]
+
+
+@pytest.mark.parametrize(
+    ("who", "what", "expected"), MATRIX, ids=lambda v: " ".join(v) if isinstance(v, tuple) else None
+)
+def test_everybody_sees_what_is_theirs(
+    world: World, people: dict[str, Path], who: str, what: tuple[str, ...],
+    expected: list[str] | None,
+) -> None:  # fmt: skip
+    if expected is not None:
+        assert world.names(people[who], *what) == expected
+        # The same as a table for people, whose rows the gateway cannot simply select.
+        table = world.run(people[who], "get", *what, "--no-headers").stdout
+        column = 1 if "-A" in what else 0
+        assert [line.split()[column] for line in table.splitlines()] == expected
+        return
+    done = world.run(people[who], "get", *what, check=False)
+    assert "(Forbidden)" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_administrator_sees_all(world: World, people: dict[str, Path]) -> None:
+    assert set(ALL) <= set(world.names(people["admin"], "namespaces"))
+    assert {"n-oil", "n-wind"} <= set(world.names(people["admin"], "nodes"))
+
+
+@pytest.mark.parametrize(
+    ("who", "what"),
+    [
+        ("alice", "namespace/wind-1"),
+        ("alice", "namespace/kube-system"),
+        ("alice", "namespace/nobodys"),
+        ("alice", "tenant/wind"),
+        ("alice", "node/n-wind"),
+        ("alice", "storageclass/wind-fast"),
+        ("bob", "namespace/oil-1"),
+    ],
+)
+def test_what_is_not_shown_does_not_exist(
+    world: World, people: dict[str, Path], who: str, what: str
+) -> None:
+    done = world.run(people[who], "get", what, check=False)
+    assert "(NotFound)" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("who", "args", "answer"),
+    [
+        ("alice", ("list", "namespaces"), "yes"),
+        ("alice", ("watch", "namespaces"), "yes"),
+        ("alice", ("list", "configmaps", "-A"), "yes"),
+        ("alice", ("list", "nodes"), "yes"),
+        ("alice", ("delete", "nodes"), "no"),
+        ("alice", ("create", "configmaps", "-A"), "no"),
+        ("alice", ("list", "clusterroles"), "no"),
+        ("bob", ("list", "nodes"), "no"),
+        ("carol", ("list", "configmaps", "-A"), "no"),
+        ("eve", ("list", "namespaces"), "no"),
+    ],
+)
+def test_tools_that_ask_first_are_told_the_truth(
+    world: World, people: dict[str, Path], who: str, args: tuple[str, ...], answer: str
+) -> None:
+    done = world.run(people[who], "auth", "can-i", *args, check=False)
+    assert done.stdout.strip() == answer
+
+
+def test_the_rules_review_lists_what_the_gateway_shows(world: World) -> None:
+    listed = world.alice("auth", "can-i", "--list").stdout
+    assert any(line.startswith("namespaces ") and "list" in line for line in listed.splitlines())
+
+
+@pytest.mark.parametrize("who", ["alice", "robot"])
+def test_the_api_server_knows_who_it_is(world: World, people: dict[str, Path], who: str) -> None:
+    told = world.run(people[who], "auth", "whoami", "-o", "json").stdout
+    found = json.loads(told)["status"]["userInfo"]
+    assert found["username"] == (harness.ACCOUNT if who == "robot" else "alice")
+    assert ("uid" in found) == (who == "robot")
+
+
+def test_writes_are_the_callers(world: World, people: dict[str, Path]) -> None:
+    made = world.run(people["alice"], "delete", "node", "n-oil", check=False)
+    assert 'User "alice" cannot delete resource "nodes"' in made.stderr
+    made = world.run(people["alice"], "label", "namespace", "wind-1", "a=b", check=False)
+    assert made.returncode != 0
+    made = world.run(people["robot"], "create", "clusterrole", "x", "--verb=get",
+                     "--resource=pods", check=False)  # fmt: skip
+    assert f'User "{harness.ACCOUNT}" cannot create' in made.stderr
+
+
+def test_impersonation_is_judged_as_by_the_api_server(
+    world: World, people: dict[str, Path]
+) -> None:
+    for who in ("alice", "robot"):
+        for what in (("namespaces",), ("configmaps", "-n", "wind-1")):
+            done = world.run(people[who], "get", *what, "--as=bob", "--as-group=system:masters",
+                             check=False)  # fmt: skip
+            assert done.returncode != 0
+            assert "cannot impersonate" in done.stderr
+    as_alice = ("--as=alice", f"--as-group={USERS}")
+    assert world.names(people["admin"], "namespaces", *as_alice) == ["gas-1", "oil-1", "oil-2"]
+    assert world.names(people["admin"], "configmaps", "-n", "oil-1", *as_alice)
+
+
+def test_a_missing_namespace_is_not_forbidden_but_missing(world: World) -> None:
+    done = world.alice("get", "configmap", "x", "-n", "no-such-namespace", check=False)
+    assert "(NotFound)" in done.stderr
+    done = world.alice("get", "configmap", "x", "-n", "wind-1", check=False)
+    assert "(Forbidden)" in done.stderr
+
+
+def test_a_new_namespace_is_there_at_once(world: World) -> None:
+    for number in range(3):
+        name = f"oil-new-{number}"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"capsule.clastix.io/tenant": "oil"}},
+        }
+        world.alice("create", "-f", "-", stdin=json.dumps(body))
+        assert name in world.names(world.kubeconfig("alice", USERS), "namespaces")
+        world.plane.run("delete", "namespace", name, "--wait=false")
+
+
+def raw(world: World, path: str, **headers: str) -> tuple[int, dict[str, Any]]:
+    """Ask without any certificate."""
+    ca = str(world.plane.platform.paths.pki / "ca.crt")
+    request = urllib.request.Request(f"{world.server}{path}", headers=headers)
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        with urllib.request.urlopen(request, timeout=20, context=context) as got:
+            return got.status, json.loads(got.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer nonsense"},
+        {"Authorization": "Basic YTpi"},
+        {"Impersonate-User": "admin", "Impersonate-Group": "system:masters"},
+        {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"},
+        {"X-Forwarded-Client-Cert": "Cert=x"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/namespaces", "/api/v1/namespaces/oil-1/secrets"])
+def test_nobody_gets_one_answer_and_it_is_401(
+    world: World, headers: dict[str, str], path: str
+) -> None:
+    """Defects D1 and D9: an error was followed by the API server's answer, and said 403."""
+    code, body = raw(world, path, **headers)
+    assert code == 401
+    assert body["kind"] == "Status"
+    assert body["reason"] == "Unauthorized"
+    assert "items" not in body
+
+
+def test_a_watch_sees_what_comes_and_ends_when_the_right_does(world: World) -> None:
+    async def test() -> None:
+        tenant = "sun"
+        async with (
+            kube.Client(world.plane.config()) as admin,
+            kube.Client(world.config("alice", USERS)) as alice,
+        ):
+            await admin.create(
+                capsule.TENANTS,
+                {"metadata": {"name": tenant}, "spec": {"owners": [harness.user("alice")]}},
+            )
+            version = (await alice.list(resources.NAMESPACES)).resource_version
+            found: list[tuple[str, str]] = []
+            async with asyncio.timeout(30):
+                # The tenant is new: until the gateway has heard of it, watches are for two.
+                await known(alice, tenant)
+            async with (
+                asyncio.timeout(40),
+                alice.watch(resources.NAMESPACES, resource_version=version) as stream,
+            ):
+                labels = {"capsule.clastix.io/tenant": tenant}
+                body = {"metadata": {"name": "sun-1", "labels": labels}}
+                await alice.create(resources.NAMESPACES, body)
+                revoked = 0.0
+                loop = asyncio.get_running_loop()
+                async for line in stream:
+                    event = watching.decode(line)
+                    found.append(
+                        (event.type, str(json.loads(bytes(event.raw_object)).get("reason")))
+                    )
+                    if revoked == 0.0:
+                        assert json.loads(bytes(event.raw_object))["metadata"]["name"] == "sun-1"
+                        patch: dict[str, Any] = {"spec": {"owners": []}}
+                        await admin.patch(capsule.TENANTS, tenant, kind="merge", body=patch)
+                        revoked = loop.time()
+                assert loop.time() - revoked < 10
+            assert found[0][0] == "ADDED"
+            assert found[-1] == ("ERROR", "Expired")
+            await admin.delete(capsule.TENANTS, tenant)
+
+    async def known(client: kube.Client, tenant: str) -> None:
+        for _ in range(100):
+            listed = await client.list(capsule.TENANTS)
+            if tenant in [json.loads(bytes(item))["metadata"]["name"] for item in listed.items]:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"{tenant} is not shown")
+
+    asyncio.run(test())
+
+
+def test_all_namespaces_are_watched_together(world: World) -> None:
+    async def test() -> None:
+        async with kube.Client(world.config("alice", USERS)) as alice:
+            listed = await alice.list(resources.CONFIG_MAPS)
+            seen: list[str] = []
+            async with (
+                asyncio.timeout(30),
+                alice.watch(
+                    resources.CONFIG_MAPS, resource_version=listed.resource_version
+                ) as stream,
+            ):
+                for namespace in ("oil-1", "gas-1"):
+                    body = {"metadata": {"name": "event", "namespace": namespace}}
+                    await alice.create(resources.CONFIG_MAPS, body)
+                async for line in stream:
+                    found = json.loads(line)["object"]["metadata"]
+                    if found["name"] == "event":
+                        seen.append(found["namespace"])
+                    if len(seen) == 2:
+                        break
+            assert sorted(seen) == ["gas-1", "oil-1"]
+            for namespace in seen:
+                await alice.delete(resources.CONFIG_MAPS, "event", namespace)
+
+    asyncio.run(test())
+
+
+def test_a_service_accounts_token_is_reviewed_once(world: World, robot: Path) -> None:
+    async def test() -> None:
+        async with kube.Client(config_of(robot)) as client:
+            before = reviews(world)
+            for _ in range(20):
+                await client.list(resources.NAMESPACES)
+                await client.list(resources.CONFIG_MAPS, "oil-1")
+            assert reviews(world) - before <= 1
+
+    asyncio.run(test())
+
+
+def test_a_forged_token_is_refused_every_time(world: World) -> None:
+    path = world.with_token("eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiJ9.", "forged")
+    for _ in range(3):
+        done = world.run(path, "get", "namespaces", check=False)
+        assert "Unauthorized" in done.stderr or "provide credentials" in done.stderr
+        with pytest.raises(errors.Unauthorized):
+            asyncio.run(listing(path))
+
+
+async def listing(path: Path) -> None:
+    async with kube.Client(config_of(path)) as client:
+        await client.list(resources.CONFIG_MAPS, "oil-1")
+
+
+def config_of(path: Path) -> Any:
+    from tenantry.kube import config
+
+    return config.load(path)
+
+
+def reviews(world: World) -> int:
+    """Count the questions that the gateway asked the API server about callers."""
+    port = world.plane.plan.ports["gateway.health"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as got:
+        for line in got.read().decode().splitlines():
+            if line.startswith("gateway_identity_questions "):
+                return int(float(line.split()[1]))
+    raise AssertionError("no such metric")
+
+
+def test_the_audit_log_names_the_true_user_of_every_write(world: World, robot: Path) -> None:
+    world.alice("create", "configmap", "audited", "-n", "oil-1")
+    world.run(robot, "label", "configmap", "audited", "-n", "oil-1", "by=robot", check=False)
+    world.alice("delete", "configmap", "audited", "-n", "oil-1")
+    gateway = "system:serviceaccount:capsule-system:tenantry-gateway"
+    # What the gateway writes as itself: questions, and the status of its own kinds.
+    own = ("tokenreviews", "subjectaccessreviews", "proxysettings", "globalproxysettings")
+
+    def written() -> dict[tuple[str, str], str]:
+        found = {}
+        for line in world.plane.platform.paths.log("audit").read_text().splitlines():
+            event = json.loads(line)
+            reference = event.get("objectRef") or {}
+            if event["verb"] in {"get", "list", "watch"} or not reference:
+                continue
+            user = event.get("impersonatedUser", event["user"])["username"]
+            if user == gateway:
+                assert reference["resource"] in own, event
+            if reference.get("name") == "audited" and event["stage"] == "ResponseComplete":
+                found[event["verb"], reference["resource"]] = user
+        return found
+
+    wanted = {
+        ("create", "configmaps"): "alice",
+        ("patch", "configmaps"): harness.ACCOUNT,
+        ("delete", "configmaps"): "alice",
+    }
+    harness.eventually(lambda: written().items() >= wanted.items())
