@@ -13,7 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from tenantry.core import errors as core_errors
@@ -126,6 +128,26 @@ class TestLife:
         assert not platform.paths.root.exists()
         with pytest.raises(errors.NoSuchPlatformError):
             platform.status()
+
+    def test_a_port_that_is_snatched_away_is_replaced(
+        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Between the choice of a port and its use, everything may happen."""
+        choose = platform._plan
+        out = io.StringIO()
+        with socket.create_server(("127.0.0.1", 0)) as snatcher:
+            port = snatcher.getsockname()[1]
+
+            def snatched(*args: Any) -> plan.Plan:
+                monkeypatch.setattr(platform, "_plan", choose)
+                chosen = choose(*args)
+                return msgspec.structs.replace(chosen, ports={plan.ETCD: port})
+
+            monkeypatch.setattr(platform, "_plan", snatched)
+            platform.up(SMALL, progress.Progress(out))
+        assert "once more with another" in out.getvalue()
+        assert platform.status().phase == "ready"
+        assert platform.require().ports[plan.ETCD] != port
 
     def test_two_at_once_start_one(
         self, platform: platforms.Platform, environ: dict[str, str]

@@ -124,18 +124,35 @@ class Platform:
                 self._await_supervisor()
                 self._await_ready(report)
                 return None
-            self._prepare(options, report)
-            child = self._start_supervisor(tied=tied)
             try:
-                self._await_ready(report, child)
-            except KeyboardInterrupt:
+                return self._start(options, report, tied=tied)
+            except errors.StartFailedError:
+                if not self._lost_ports():
+                    raise
+                report.note("a port was taken by somebody else meanwhile; once more with another")
+            return self._start(options, report, tied=tied)
+
+    def _start(
+        self, options: Options, report: progress.Progress, *, tied: bool
+    ) -> subprocess.Popen[bytes] | None:
+        self._prepare(options, report)
+        child = self._start_supervisor(tied=tied)
+        try:
+            self._await_ready(report, child)
+        except KeyboardInterrupt:
+            self._stop(child)
+            raise
+        except BaseException:
+            if child is not None:
                 self._stop(child)
-                raise
-            except BaseException:
-                if child is not None:
-                    self._stop(child)
-                raise
-            return child
+            raise
+        return child
+
+    def _lost_ports(self) -> list[int]:
+        """Return which of our ports others use, now that nothing of ours runs."""
+        described = self.require()
+        mine = [*described.api_ports, *described.ports.values()]
+        return [port for port in mine if not ports.is_free(port)]
 
     def _stop(self, child: subprocess.Popen[bytes] | None) -> None:
         """Take back a supervisor that was just started."""
@@ -322,6 +339,8 @@ class Platform:
             if phase is supervision.Overall.READY:
                 return
             if phase is supervision.Overall.FAILED:
+                while state.holder(self.paths.lock) is not None:
+                    time.sleep(_POLL)  # it has said its last word, and is about to go
                 unit_name = now.reason.partition(":")[0]
                 tail = children.tail(self.paths.log(unit_name), _TAIL)
                 raise errors.StartFailedError(
