@@ -40,7 +40,7 @@ def tenancy(
         }
         apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
         found.plane.run(*apply, stdin=json.dumps(configuration))
-        found.plane.run("wait", "--for=create", f"clusterrolebinding/{constants.PROVISIONER_ROLE}")
+        found.wait_for_users()
         yield found
 
 

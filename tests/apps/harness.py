@@ -166,6 +166,13 @@ class Tenancy:
         self.controller.wait_ready()
         self.webhook.wait_ready()
 
+    def wait_for_users(self, seconds: float = 40.0) -> None:
+        """Wait until Capsule users have their right to create namespaces."""
+        ask = ("auth", "can-i", "patch", "namespaces", "--as=x", f"--as-group={CAPSULE_USERS}")
+        deadline = time.monotonic() + seconds
+        while self.plane.run(*ask, check=False).returncode:
+            assert time.monotonic() < deadline, self.controller.tail()
+
     def close(self) -> None:
         for made in self._made:
             if made.running:
@@ -337,8 +344,23 @@ class World:
             },
         )
 
+        resource, _, subresource = what[-1].partition("/")
+        asked = {
+            "verb": verbs[-1], "group": group, "resource": resource, "subresource": subresource,
+        }  # fmt: skip
+        review: Object = {"spec": {"user": user, "resourceAttributes": asked}}
+
+        async def may() -> bool:
+            # The authorizer reads from a cache of its own.
+            answer = await self.admin.create(
+                resources.SUBJECT_ACCESS_REVIEWS, review, effect="none"
+            )
+            return bool(answer["status"]["allowed"])
+
+        await eventually(may, f"{user} may {verbs[-1]} {what[-1]}")
+
     async def labelled(self, client: kube.Client, name: str, **labels: str | None) -> Object:
-        """Set or (None) remove labels of a namespace; `_` in a key's place is written `__`."""
+        """Set or (None) remove labels of a namespace."""
         return await client.patch(
             resources.NAMESPACES,
             self.name(name),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -44,4 +45,9 @@ class Shell:
 @pytest.fixture(scope="session")
 def shell(planes: testing.Planes) -> Shell:
     manifests, roles = local.tenantry_roles()
-    return Shell(planes.start(manifests=manifests, roles=roles))
+    made = Shell(planes.start(manifests=manifests, roles=roles))
+    deadline = time.monotonic() + 40
+    # The right to create namespaces comes with the controller's first reconcile.
+    while made("somebody", "auth can-i create namespaces").returncode:
+        assert time.monotonic() < deadline
+    return made
