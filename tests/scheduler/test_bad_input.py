@@ -38,7 +38,7 @@ def test_queue(fields: dict[str, object]) -> None:
     made.seen.put_queue(specs.Queue(**fields))  # type: ignore[arg-type]
     made.job("stuck", "bad")
     assert outcome(made) == {"fine-0"}
-    (reason,) = made.engine.explain(("ns", "stuck"))
+    reason = made.engine.explain(("ns", "stuck"))[0]
     assert reason.code == "QueueDoesNotExist"
     assert "cannot be used" in reason.message
 
@@ -117,7 +117,7 @@ def test_unknown_topology() -> None:
     good(made)
     made.job("lost", "good", topology=specs.TopologyConstraint(topology="moon", required="rack"))
     assert outcome(made) == {"fine-0"}
-    (reason,) = made.engine.explain(("ns", "lost"))
+    reason = made.engine.explain(("ns", "lost"))[0]
     assert reason.message == "Requested topology moon does not exist"
 
 

@@ -163,7 +163,7 @@ def test_config_maps_and_volumes_must_exist() -> None:
     made.run()
     assert set(made.where()) == {"map-0", "disk-0", "net-0"}
     assert made.where()["disk-0"] == "b"
-    (reason,) = made.engine.explain(("ns", "novolume"))
+    reason = made.engine.explain(("ns", "novolume"))[0]
     assert "persistentvolumeclaim ns/gone not found" in reason.message
 
 
@@ -198,7 +198,7 @@ def test_explanation_counts_nodes_by_reason() -> None:
     made.job("r", "q", on="full", gpus=2, priority=100)
     made.job("j", "q", gpus=2)
     made.run()
-    (reason,) = made.engine.explain(("ns", "j"))
+    reason = made.engine.explain(("ns", "j"))[0]
     assert reason.details["nodes"] == {
         "node(s) had untolerated taint": 1,
         "node(s) didn't have enough resources: GPUs": 2,
@@ -212,7 +212,7 @@ def test_explanation_of_a_gang() -> None:
     made.queue("q", -1)
     made.job("gang", "q", pods=5)
     made.run()
-    (reason,) = made.engine.explain(("ns", "gang"))
+    reason = made.engine.explain(("ns", "gang"))[0]
     assert reason.message.startswith(
         "Resources were found for 3 pods while 5 are required for gang scheduling."
     )

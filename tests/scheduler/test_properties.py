@@ -9,7 +9,7 @@ import hypothesis
 import numpy as np
 from hypothesis import strategies as st
 
-from tenantry.scheduler.engine import capacity, gangs, observed, status, tables
+from tenantry.scheduler.engine import audit, capacity, gangs, status, tables
 from tenantry.scheduler.scenarios import world
 
 SMALL = hypothesis.settings(
@@ -244,9 +244,9 @@ def test_settles_without_ping_pong(given: dict[str, Any]) -> None:
 def test_the_observed_state_is_never_touched(given: dict[str, Any]) -> None:
     made = build(given)
     made.seen.settle()
-    before = _content(made.seen)
+    before = audit.content(made.seen)
     made.run()
-    assert _content(made.seen) == before
+    assert audit.content(made.seen) == before
 
 
 @SMALL
@@ -273,25 +273,7 @@ def test_observed_equals_rebuilt(given: dict[str, Any], seed: int) -> None:
             made.queue(rng.choice(["q0", "q9"]), rng.choice([1, 4]))
         else:
             made.job(f"x{rng.randrange(3)}", "q0", pods=rng.randrange(1, 3))
-    seen.settle()
-    fresh = rebuilt(seen)
-    fresh.settle()
-    assert _content(seen) == _content(fresh)
-
-
-def rebuilt(seen: observed.Observed) -> observed.Observed:
-    fresh = observed.Observed()
-    for node in seen.tables.nodes.by_name.values():
-        fresh.put_node(seen.tables.nodes.specs[node])
-    for queue in seen.queues.values():
-        fresh.put_queue(queue)
-    for job in seen.jobs.values():
-        if job.spec is not None:
-            fresh.put_job(job.spec)
-    for task in seen.tables.tasks:
-        if task is not None:
-            fresh.put_task(task)
-    return fresh
+    assert audit.drift(seen) == []
 
 
 def _opened_session(made: world.World) -> Any:
@@ -302,48 +284,6 @@ def _opened_session(made: world.World) -> Any:
 
 def _opened(made: world.World) -> Any:
     return _opened_session(made).queues
-
-
-def _content(seen: observed.Observed) -> dict[str, Any]:
-    state = seen.tables
-    names = state.nodes.names
-    size = len(names)
-
-    def rows(matrix: Any) -> dict[str, list[int]]:
-        matrix = matrix[:, :size]
-        return {names[n]: matrix[:4, n].tolist() for n in range(size)}
-
-    return {
-        "idle": rows(state.idle),
-        "free": rows(state.free),
-        "alloc": rows(state.alloc),
-        "groups": {
-            names[node]: {name: list(group) for name, group in sorted(groups.items())}
-            for node, groups in state.groups.items()
-            if groups
-        },
-        "tasks": {
-            task.uid: (
-                state.status[row],
-                names[state.node[row]] if state.node[row] >= 0 else "",
-                state.task_groups.get(row, ()),
-            )
-            for row, task in enumerate(state.tasks)
-            if task is not None
-        },
-        "ledgers": {
-            name: (ledger.allocated, ledger.allocated_fixed, ledger.pending)
-            for name, ledger in seen.ledgers.items()
-            if any(ledger.allocated) or any(ledger.pending)
-        },
-        "counts": {
-            (job.key, leaf.name): [state.in_state(leaf.index, s) for s in range(13)]
-            for job in seen.jobs.values()
-            for leaf in job.leaves
-        },
-        "pending": sorted(seen.pending),
-        "stale": sorted(seen.stale),
-    }
 
 
 def test_below_minimum_uses_thresholds() -> None:

@@ -48,7 +48,7 @@ def test_what_does_not_fit_in_a_rack_waits_with_the_numbers() -> None:
     made.job("g", "q", pods=5, topology=within(required="rack"))
     made.run()
     assert used(made, "g", 2) == set()
-    (reason,) = made.engine.explain(("ns", "g"))
+    reason = made.engine.explain(("ns", "g"))[0]
     assert reason.code == "TopologyUnsatisfied"
     assert reason.details["domains"]["x.x1"] == {"can_allocate": 4, "required": 5}
 

@@ -66,6 +66,14 @@ def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.St
     found = yield from search.run()
     if found is None:
         failures.add(search.job, search.rows)
+        session.refuse(
+            search.job,
+            reasons.Reason(
+                reasons.NO_VICTIMS,
+                f"{search.action}: nobody whose leaving the rules allow would make room",
+                {"action": search.action},
+            ),
+        )
         return False
     for row in found.evicted:
         victim = session.job_of(row)
@@ -74,6 +82,21 @@ def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.St
             session.evictable.pop(leaf.name if leaf is not None else "", None)
     yield from found.commit(search.action, search.job.key)
     session.decisions.reasons.pop(search.job.key, None)
+    return True
+
+
+def allowed(
+    session: sessions.Session,
+    job: sessions.JobState,
+    rows: Rows,
+    tests: Iterable[Callable[[sessions.JobState, Rows], reasons.Reason | None]],
+) -> bool:
+    """Ask whether a job may look for victims, and note why not."""
+    for test in tests:
+        refused = test(job, rows)
+        if refused is not None:
+            session.refuse(job, refused)
+            return False
     return True
 
 
@@ -87,11 +110,11 @@ def victims(
     """Return the iteration over a job's victims that `solver.Search` asks for."""
     tests = list(filters)
 
-    def allowed(victim: sessions.JobState) -> bool:
+    def candidate(victim: sessions.JobState) -> bool:
         return victim is not job and all(test(victim) for test in tests)
 
     only = session.leaf(job) if own_queue else None
-    return lambda gone: victim_order.VictimOrder(session, allowed, gone=gone, only=only)
+    return lambda gone: victim_order.VictimOrder(session, candidate, gone=gone, only=only)
 
 
 def _delayed(session: sessions.Session, job: sessions.JobState) -> bool:

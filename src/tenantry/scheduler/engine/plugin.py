@@ -122,8 +122,8 @@ class Points:
     device_scores: list[Callable[[float], float]] = dataclasses.field(default_factory=list)
     #: After a task moved: (row, was on, is on), NOWHERE included.
     moved: list[Callable[[int, int, int], None]] = dataclasses.field(default_factory=list)
-    may_reclaim: list[Callable[[JobState, Sequence[int]], bool]] = dataclasses.field(
-        default_factory=list
+    may_reclaim: list[Callable[[JobState, Sequence[int]], reasons.Reason | None]] = (
+        dataclasses.field(default_factory=list)
     )
     may_preempt: list[Callable[[JobState, Sequence[int]], reasons.Reason | None]] = (
         dataclasses.field(default_factory=list)

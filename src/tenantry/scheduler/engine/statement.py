@@ -111,7 +111,7 @@ class Statement:
                 columns.haunt(row, origin[1], origin[2], -1)
             else:
                 session.move(row, status.PENDING, NOWHERE)
-            session.unstart(row)
+            session.unstart(row, evictor)
         elif origin is not None:
             session.decisions.evict(row, origin[1], action, evictor)
         if state == status.ALLOCATED:

@@ -21,7 +21,7 @@ class Preempt:
                 yield
                 continue
             job, rows, failures = found
-            if _allowed(session, job, rows):
+            if evicting.allowed(session, job, rows, session.points.may_preempt):
                 points = session.points
                 filters = [
                     _below(_priority(job)),
@@ -49,15 +49,6 @@ def _priority(job: fold_jobs.JobState) -> int:
 
 def _below(priority: int) -> Callable[[fold_jobs.JobState], bool]:
     return lambda victim: _priority(victim) < priority
-
-
-def _allowed(session: session.Session, job: fold_jobs.JobState, rows: list[int]) -> bool:
-    for may in session.points.may_preempt:
-        refused = may(job, rows)
-        if refused is not None:
-            session.refuse(job, refused)
-            return False
-    return True
 
 
 def build() -> plugin.Action:

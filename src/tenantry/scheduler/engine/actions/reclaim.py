@@ -22,7 +22,7 @@ class Reclaim:
                 yield
                 continue
             job, rows, failures = found
-            if all(may(job, rows) for may in points.may_reclaim):
+            if evicting.allowed(session, job, rows, points.may_reclaim):
                 filters = [
                     _of_others(session, job),
                     *(make(job, rows) for make in points.reclaim_victims),

@@ -209,11 +209,35 @@ def explain(
     return reasons.Reason(refusal.reason, message, details, remedy)
 
 
-def _may_reclaim(session: session.Session, job: plugin.JobState, rows: Sequence[int]) -> bool:
+def _may_reclaim(
+    session: session.Session, job: plugin.JobState, rows: Sequence[int]
+) -> reasons.Reason | None:
     queue = session.leaf(job)
     if queue is None:
-        return False
-    return reclaimable.can_reclaim(queue, session.charges(rows), preemptible=job.preemptible)
+        return reasons.Reason(reasons.NO_QUEUE, "the queue does not exist")
+    request = session.charges(rows)
+    if reclaimable.can_reclaim(queue, request, preemptible=job.preemptible):
+        return None
+    for r in queues.FAIR:
+        if queues.over(queue.allocated[r] + request[r], queue.fair[r]):
+            name = resources.ACCOUNTED[r]
+            show = humanise.amount
+            return reasons.Reason(
+                reasons.OVER_FAIR_SHARE,
+                f"queue {queue.title} may not reclaim: it holds {show(name, queue.allocated[r])} "
+                f"and is due {show(name, queue.fair[r])}, the workload requests "
+                f"{show(name, request[r])}",
+                {
+                    "queue": queue.name,
+                    "resource": name,
+                    "fair_share": queue.fair[r],
+                    "allocated": queue.allocated[r],
+                    "requested": request[r],
+                },
+                "wait until resources are free, or raise the queue's quota or weight",
+            )
+    refusal = capacity.within_quota(queue, request)
+    return None if refusal is None else explain(session, refusal, request)
 
 
 def _may_preempt(
