@@ -271,6 +271,7 @@ def test_observed_equals_rebuilt(given: dict[str, Any], seed: int) -> None:
             made.node(rng.choice(["n0", "n1", "m0"]), gpus=rng.choice([4, 8]))
         elif step == 4:
             made.queue(rng.choice(["q0", "q9"]), rng.choice([1, 4]))
+            seen.drop_queue(rng.choice(["q1", "q9"]))
         else:
             made.job(f"x{rng.randrange(3)}", "q0", pods=rng.randrange(1, 3))
     assert audit.drift(seen) == []

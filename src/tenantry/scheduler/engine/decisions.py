@@ -74,9 +74,8 @@ class Decisions:
         #: Set by a plugin that allocates devices of claims.
         self.assign: Callable[[int, int], Devices] | None = None
 
-    def bind(self, row: int, action: str) -> None:
+    def bind(self, row: int) -> None:
         """Record a start."""
-        del action
         task = self._task(row)
         node = self._state.node[row]
         gpus = self._state.charge(self._state.shape_of[row], node)[2]
@@ -118,9 +117,8 @@ class Decisions:
             message = f"Pod {name} was evicted because its gang has fewer pods than it needs."
         self.evictions.append(Evict(task, self._state.nodes.names[node], action, evictor, message))
 
-    def pipeline(self, row: int, action: str) -> None:
+    def pipeline(self, row: int) -> None:
         """Record a plan."""
-        del action
         node = self._state.nodes.names[self._state.node[row]]
         self.plans.append(Plan(self._task(row), node, self._state.task_groups.get(row, ())))
 

@@ -6,7 +6,7 @@ milli, then whatever else queues account for. `UNLIMITED` stands for "no bound".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 UNLIMITED = -1
 Amount = int | float
@@ -201,12 +201,3 @@ def levelled(left: Queue, right: Queue) -> tuple[Queue, Queue]:
     while depth < min(len(up_left), len(up_right)) - 1 and up_left[depth] is up_right[depth]:
         depth += 1
     return up_left[depth], up_right[depth]
-
-
-def depth_first(roots: Iterable[Queue]) -> Iterator[Queue]:
-    """Yield parents before their children."""
-    stack = list(roots)[::-1]
-    while stack:
-        queue = stack.pop()
-        yield queue
-        stack.extend(reversed(queue.children))

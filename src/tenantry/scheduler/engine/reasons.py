@@ -21,7 +21,6 @@ NO_VICTIMS = "NoVictims"
 OUTRANKED = "Outranked"
 HELD = "Held"
 RESERVED = "CapacityReserved"
-OUT_OF_TIME = "CycleTimeExceeded"
 INTERNAL = "InternalError"
 
 

@@ -115,8 +115,8 @@ class Statement:
         elif origin is not None:
             session.decisions.evict(row, origin[1], action, evictor)
         if state == status.ALLOCATED:
-            session.decisions.bind(row, action)
+            session.decisions.bind(row)
             _, node, groups = session.placement(row)
             session.move(row, status.BINDING, node, groups)
         elif state == status.PIPELINED:
-            session.decisions.pipeline(row, action)
+            session.decisions.pipeline(row)

@@ -5,27 +5,6 @@ States are small integers, because a column of them is copied in each cycle.
 
 from __future__ import annotations
 
-import enum
-
-
-class Status(enum.IntEnum):
-    """Where a task is in its life, as the scheduler sees it."""
-
-    PENDING = 0
-    GATED = 1
-    ALLOCATED = 2
-    PIPELINED = 3
-    BINDING = 4
-    BOUND = 5
-    RUNNING = 6
-    RELEASING = 7
-    SUCCEEDED = 8
-    FAILED = 9
-    UNKNOWN = 10
-    DELETED = 11
-    STUCK_IN_RELEASING = 12
-
-
 PENDING = 0
 GATED = 1
 ALLOCATED = 2
@@ -66,7 +45,6 @@ def _group(*members: int) -> tuple[bool, ...]:
 IS_ALLOCATED = _group(ALLOCATED, BINDING, BOUND, RUNNING)
 IS_ACTIVE = _group(ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING)
 IS_USED = _group(ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, STUCK)
-IS_ALIVE = _group(ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, PENDING, GATED)
 
 #: The task occupies its node now.
 ON_IDLE = _group(ALLOCATED, BINDING, BOUND, RUNNING, RELEASING, STUCK)

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from tenantry.scheduler.engine import (
     explain,
     fold_jobs,
-    gangs,
     job_order,
     placing,
     plugin,
@@ -52,7 +51,7 @@ def _attempt(
 ) -> placing.Steps[bool]:
     journal = statement.Statement(session)
     failure = placing.Failure()
-    fresh = not any(gangs.used(leaf, session.state) for leaf in job.leaves)
+    fresh = not any(session.state.active(leaf.index) for leaf in job.leaves)
     if not (yield from placing.place_job(session, journal, job, rows, failure=failure)):
         session.refuse(job, explain.reason(session, job, rows, failure))
         rows = yield from _with_others(session, journal, job, failure)
