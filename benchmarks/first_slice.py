@@ -43,6 +43,8 @@ from tenantry.local import progress
 
 NAMESPACES_EACH = 2
 ROLES = ("admin", constants.DELETER_ROLE)
+OURS = ("controller", "webhook")
+UNITS = ("kube-apiserver", "etcd", "kube-controller-manager")
 SAMPLES = 20
 LONGEST = 180.0
 
@@ -147,12 +149,17 @@ async def baseline_bulk(bench: Bench) -> Object:
                 for role in ROLES:
                     await client.create(resources.ROLE_BINDINGS, role_binding(name, role, owner))
 
-        pids = bench.pids("kube-apiserver", "etcd")
+        pids = bench.pids(*UNITS) | {"benchmark": os.getpid()}
         before = {name: measuring.usage(pid) for name, pid in pids.items()}
-        began = time.monotonic()
+        quiet, began = measuring.busy(), time.monotonic()
         await in_parallel(bench.connections, make, bench.tenants)
         seconds = time.monotonic() - began
-        return {"seconds": round(seconds, 2), "processes": measuring.used(pids, before)}
+        processes = measuring.used(pids, before)
+        return {
+            "seconds": round(seconds, 2),
+            "processes": processes,
+            "machine": measuring.disturbed(quiet, total(processes)),
+        }
 
 
 async def baseline_latency(bench: Bench) -> Object:
@@ -165,6 +172,10 @@ async def baseline_latency(bench: Bench) -> Object:
             times.append(time.monotonic() - began)
             await asyncio.sleep(0.1)
         return {"create_ms": median_ms(times)}
+
+
+def total(processes: dict[str, dict[str, float]]) -> float:
+    return round(sum(one["cpu_seconds"] for one in processes.values()), 2)
 
 
 def median_ms(times: list[float]) -> float:
@@ -198,9 +209,9 @@ async def bulk(bench: Bench) -> Object:
                 except errors.KubeError as problem:
                     refusals.append(str(problem))
 
-        pids = bench.pids("controller", "webhook", "kube-apiserver", "etcd")
+        pids = bench.pids(*OURS, *UNITS) | {"benchmark": os.getpid()}
         before = {name: measuring.usage(pid) for name, pid in pids.items()}
-        since, began = measuring.now_rfc3339(), time.monotonic()
+        since, quiet, began = measuring.now_rfc3339(), measuring.busy(), time.monotonic()
         await in_parallel(bench.connections, make, bench.tenants)
         created = time.monotonic() - began
         while await ready_tenants(admin) < bench.tenants:
@@ -213,6 +224,7 @@ async def bulk(bench: Bench) -> Object:
             label_selector=f"{constants.MANAGED_BY_LABEL}={constants.MANAGED_BY_CONTROLLER}",
         )
         processes = measuring.used(pids, before)
+        around = measuring.disturbed(quiet, total(processes))
         await asyncio.sleep(2)
         later = measuring.used(pids, before)
     count = bench.tenants * NAMESPACES_EACH
@@ -230,12 +242,9 @@ async def bulk(bench: Bench) -> Object:
         "created_seconds": round(created, 2),
         "ready_seconds": round(seconds, 2),
         "processes": processes,
-        "cpu_seconds": round(
-            sum(processes[p]["cpu_seconds"] for p in ("controller", "webhook")), 2
-        ),
-        "cpu_seconds_2s_later": round(
-            sum(later[p]["cpu_seconds"] for p in ("controller", "webhook")), 2
-        ),
+        "machine": around,
+        "cpu_seconds": total({name: processes[name] for name in OURS}),
+        "cpu_seconds_2s_later": total({name: later[name] for name in OURS}),
         "calls": calls(bench, since, count),
     }
 

@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,44 @@ def used(pids: Mapping[str, int], before: Mapping[str, Usage]) -> dict[str, dict
             "peak_mib": round(now.peak_mib, 1),
         }
         for name, now in found.items()
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Busy:
+    """How much CPU the whole machine has used since it began, and how long somebody waited for it."""
+
+    cpu_seconds: float
+    waited_seconds: float
+    at: float
+
+
+def busy() -> Busy:
+    """Read what all processes together have used."""
+    cpu = [int(value) for value in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    idle = cpu[3] + cpu[4]
+    waited = 0
+    pressure = Path("/proc/pressure/cpu")
+    if pressure.exists():
+        waited = int(pressure.read_text().split("\n", 1)[0].rpartition("total=")[2])
+    return Busy((sum(cpu[:8]) - idle) / TICKS, waited / 1e6, time.monotonic())
+
+
+def disturbed(before: Busy, ours: float) -> dict[str, float]:
+    """Return how much others used the machine meanwhile.
+
+    :param ours: CPU seconds of the processes that were measured
+    """
+    now = busy()
+    seconds = now.at - before.at
+    cores = os.cpu_count() or 1
+    others = max(now.cpu_seconds - before.cpu_seconds - ours, 0.0)
+    return {
+        "cores_used_by_others": round(others / seconds, 2),
+        "of_cores": cores,
+        "share_of_time_waiting_for_cpu": round(
+            (now.waited_seconds - before.waited_seconds) / seconds, 2
+        ),
     }
 
 
