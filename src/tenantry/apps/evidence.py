@@ -93,7 +93,12 @@ class Gatherer:
             current_read = group.create_task(self._is_current()) if undecided else None
             people_read = group.create_task(self._people(requester)) if who is None else None
         found = named_read.result()
-        current = current_read is not None and current_read.result()
+        # Memory may have caught up only while it was asked about, after the proposals were made.
+        current = (
+            current_read is not None
+            and current_read.result()
+            and self._known.directory.owned_by(requester) <= mentioned | proposals
+        )
         if people_read is not None:
             who = people_read.result()
         elif who is None or not who.suffice(review, found, complete=current):
