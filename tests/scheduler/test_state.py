@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.scheduler.engine import assumed, session, statement, status, usage
+from tenantry.scheduler.engine import assumed, audit, session, statement, status, usage
 from tenantry.scheduler.scenarios import world
 
 
@@ -144,3 +144,17 @@ def test_sampling_rate_does_not_matter() -> None:
 
 def test_no_samples() -> None:
     assert usage.of_queues([], usage.Window(), now=1) == {}
+
+
+def test_shapes_of_the_past_are_forgotten() -> None:
+    made = world.World()
+    made.node("n", gpus=8)
+    made.queue("q", -1)
+    for index in range(1500):
+        made.job("j", "q", gpu_memory=1000 + index)
+    made.job("k", "q", cpu=7)
+    made.seen.settle()
+    assert len(made.seen.shapes_by_index) < 10
+    assert audit.drift(made.seen) == []
+    assert set(made.run().binds[0].groups) != set()
+    assert len(made.where()) == 2

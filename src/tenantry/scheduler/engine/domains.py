@@ -39,6 +39,7 @@ class Tree:
     """The domains of one topology over the nodes of a session."""
 
     def __init__(self, topology: specs.Topology, nodes: Sequence[specs.Node]) -> None:
+        self.topology = topology
         self.levels = topology.levels
         self._aliases = topology.aliases
         self.root = Domain("", -1, None)

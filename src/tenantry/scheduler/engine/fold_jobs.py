@@ -15,6 +15,7 @@ from tenantry.scheduler.engine import (
 )
 
 NOWHERE = fold_nodes.NOWHERE
+_FEW_SHAPES = 1024
 
 
 #: Queue and user.
@@ -262,6 +263,28 @@ class JobFold(fold_nodes.NodeFold):
             self.widen()
         shape.fit(len(self.tables.dimensions))
         return shape
+
+    def prune_shapes(self) -> None:
+        """Forget shapes that no task has any more, once they are many."""
+        columns = self.tables
+        if len(self.shapes_by_index) < _FEW_SHAPES:
+            return
+        live = {
+            shape.index: shape
+            for shape, task in zip(columns.shape_of, columns.tasks, strict=True)
+            if task is not None
+        }
+        if len(self.shapes_by_index) < 4 * len(live):
+            return
+        renumbered = {old: new for new, old in enumerate(sorted(live))}
+        self.shapes_by_index = [live[old] for old in sorted(live)]
+        self._shapes = {shape.key: shape for shape in self.shapes_by_index}
+        for ledger in self.ledgers.values():
+            ledger.memory = collections.Counter(
+                {renumbered[old]: number for old, number in ledger.memory.items() if number}
+            )
+        for shape in self.shapes_by_index:
+            shape.index = renumbered[shape.index]
 
     def _append(self, task: specs.Task) -> None:
         columns = self.tables

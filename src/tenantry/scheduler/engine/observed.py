@@ -14,6 +14,8 @@ from tenantry.scheduler.engine import fold_jobs, gangs, resources, specs, status
 JobState = fold_jobs.JobState
 Ledger = fold_jobs.Ledger
 Kept = TypeVar("Kept")
+#: Derived masks that are kept; constraints of pods that are long gone must not pile up.
+_MOST_CACHED = 1024
 
 
 class Observed(fold_jobs.JobFold):
@@ -68,6 +70,9 @@ class Observed(fold_jobs.JobFold):
         """Bring derived sets up to date; called when a session opens."""
         if self.unsorted or self.gone:
             self.order_nodes()
+            self.cache.clear()
+        self.prune_shapes()
+        if len(self.cache) > _MOST_CACHED:
             self.cache.clear()
         extras = self._extras()
         if extras != self.tables.extras:

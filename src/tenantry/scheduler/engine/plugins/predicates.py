@@ -80,7 +80,7 @@ def _impossible(session: session.Session, row: int) -> str:
 def _type_rules(session: session.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
     """Return which nodes have devices of the kind that the task uses."""
     constraints = shape.constraints
-    legacy = masks.cached(session, "legacy-mig", lambda: _with_legacy_mig(session))
+    legacy = _with_legacy_mig(session)
     special = masks.cached(
         session,
         "device-types",
@@ -115,6 +115,8 @@ def _type_rules(session: session.Session, shape: shapes.Shape) -> plugin.NodeMas
 def _with_legacy_mig(session: session.Session) -> resources.Bools:
     state = session.state
     mask = np.zeros(len(state.nodes.names), np.bool_)
+    if not any(shape.constraints.legacy_mig for shape in session.observed.shapes_by_index):
+        return mask
     for row, shape in enumerate(state.shape_of):
         if shape.constraints.legacy_mig and state.node[row] >= 0:
             mask[state.node[row]] = True

@@ -46,7 +46,7 @@ class _Trees:
             self._trees.clear()
             self._stamp = stamp
         tree = self._trees.get(name)
-        if tree is None or tree.levels != topology.levels:
+        if tree is None or tree.topology != topology:
             tree = self._trees[name] = domains.Tree(topology, session.state.nodes.specs)
         return tree
 
