@@ -136,6 +136,7 @@ class Tenancy:
             f"--probes=127.0.0.1:{probes}",
             f"--webhook=127.0.0.1:{webhook}",
             f"--webhook-url=https://127.0.0.1:{webhook}",
+            f"--webhook-client-ca={self.plane.platform.paths.pki / 'front-proxy-ca.crt'}",
         ]
         log = self.folder / f"{role}-{next(self._counter)}.log"
         made = Process(role, argv, log, probes)

@@ -109,6 +109,24 @@ def test_a_role_is_its_command_line() -> None:
 
 
 def test_the_audit_policy_records_what_users_do() -> None:
-    (policy,) = plane.files(PATHS).values()
+    policy = plane.files(PATHS)[PATHS.config / "audit-policy.yaml"]
     rules = yaml.safe_load(policy)["rules"]
     assert rules[-1] == {"level": "Metadata"}
+
+
+def test_api_servers_introduce_themselves_to_webhooks() -> None:
+    files = plane.files(PATHS)
+    admission = yaml.safe_load(files[PATHS.config / "admission.yaml"])
+    clients = {
+        plugin["name"]: plugin["configuration"]["kubeConfigFile"] for plugin in admission["plugins"]
+    }
+    path = str(PATHS.config / "webhook-client.yaml")
+    assert clients == {"MutatingAdmissionWebhook": path, "ValidatingAdmissionWebhook": path}
+    (user,) = yaml.safe_load(files[PATHS.config / "webhook-client.yaml"])["users"]
+    assert user == {
+        "name": "*",
+        "user": {
+            "client-certificate": str(PATHS.pki / "front-proxy-client.crt"),
+            "client-key": str(PATHS.pki / "front-proxy-client.key"),
+        },
+    }

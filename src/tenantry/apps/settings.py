@@ -35,6 +35,8 @@ class Settings:
     webhook_port: int = 9443
     drain: float = 8.0
     """seconds for which webhooks go on serving after a stop, since API servers use open connections"""
+    webhook_client_ca: str = ""
+    """file with the authorities (PEM) of the API server's client certificate; empty = none is asked"""
     webhook_url: str = ""
     """base address the API server reaches the webhooks at; empty = the Service in `namespace`"""
 

@@ -123,6 +123,8 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
             *common,
             "--webhook=127.0.0.1:{webhook}",
             "--webhook-url=https://127.0.0.1:{webhook}",
+            # Only API servers have a certificate of this authority.
+            "--webhook-client-ca={root}/pki/front-proxy-ca.crt",
             # The API server goes down with it, so nobody needs it for long.
             "--drain=1",
         ),

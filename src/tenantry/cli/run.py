@@ -49,6 +49,12 @@ def settings(function: F) -> F:
                 "Default: the Service in the platform's namespace.",
             ),
             click.option(
+                "--webhook-client-ca", default="", metavar="FILE",
+                type=click.Path(exists=True, dir_okay=False),
+                help="Authorities of the certificate with which the API server must introduce "
+                "itself to the webhooks. Default: anybody who reaches them is answered.",
+            ),
+            click.option(
                 "--drain", type=click.FloatRange(0, 60), default=8.0, show_default=True,
                 metavar="SECONDS", help="How long webhooks go on serving after a stop.",
             ),

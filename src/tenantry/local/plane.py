@@ -6,6 +6,7 @@ Pure: the same plan gives the same units. `supervision` decides when each starts
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,7 +89,40 @@ def tasks(described: plan.Plan) -> tuple[supervision.Unit, ...]:
 
 def files(paths: state.Layout) -> dict[Path, bytes]:
     """Return the configuration files that the processes read, beside their credentials."""
-    return {paths.config / "audit-policy.yaml": _AUDIT_POLICY.encode()}
+    return {
+        paths.config / "audit-policy.yaml": _AUDIT_POLICY.encode(),
+        paths.config / "admission.yaml": _admission(paths).encode(),
+        paths.config / "webhook-client.yaml": _webhook_client(paths).encode(),
+    }
+
+
+def _admission(paths: state.Layout) -> str:
+    """Let API servers introduce themselves to webhooks, so that reviews cannot be forged."""
+    client = json.dumps(str(paths.config / "webhook-client.yaml"))
+    plugins = "".join(
+        f"""
+- name: {kind}AdmissionWebhook
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    kubeConfigFile: {client}"""
+        for kind in ("Mutating", "Validating")
+    )
+    kind = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration"
+    return f"{kind}\nplugins:{plugins}\n"
+
+
+def _webhook_client(paths: state.Layout) -> str:
+    certificate, key = (paths.pki / f"front-proxy-client.{end}" for end in ("crt", "key"))
+    return f"""\
+apiVersion: v1
+kind: Config
+users:
+- name: "*"
+  user:
+    client-certificate: {json.dumps(str(certificate))}
+    client-key: {json.dumps(str(key))}
+"""
 
 
 def _flags(**values: object) -> tuple[str, ...]:
@@ -168,6 +202,7 @@ def _api_server(described: plan.Plan, paths: state.Layout, index: int) -> Proces
         requestheader_extra_headers_prefix="X-Remote-Extra-",
         proxy_client_cert_file=pki / "front-proxy-client.crt",
         proxy_client_key_file=pki / "front-proxy-client.key",
+        admission_control_config_file=paths.config / "admission.yaml",
         audit_policy_file=paths.config / "audit-policy.yaml",
         audit_log_path=paths.log("audit" if index == 0 else f"audit-{index + 1}"),
         audit_log_maxsize=64,

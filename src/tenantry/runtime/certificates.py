@@ -33,10 +33,17 @@ def from_files(certificate: pathlib.Path, key: pathlib.Path) -> Source:
     return read
 
 
-def server_context() -> ssl.SSLContext:
-    """Return a context for a server that faces the cluster."""
+def server_context(clients: bytes = b"") -> ssl.SSLContext:
+    """Return a context for a server that faces the cluster.
+
+    :param clients: authorities (PEM) one of which must have signed the client's certificate;
+        empty = clients need none
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if clients:
+        context.load_verify_locations(cadata=clients.decode())
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
@@ -44,7 +51,12 @@ class Watcher:
     """Keep a live context equal to a source."""
 
     def __init__(
-        self, source: Source, *, interval: float, registry: metrics.Registry | None = None
+        self,
+        source: Source,
+        *,
+        interval: float,
+        clients: bytes = b"",
+        registry: metrics.Registry | None = None,
     ) -> None:
         self._source = source
         self._interval = interval
@@ -56,7 +68,7 @@ class Watcher:
         self._errors = registry.counter(
             "certwatcher_read_certificate_errors_total", "Certificates that could not be used."
         )
-        self.context = server_context()
+        self.context = server_context(clients)
 
     def load(self) -> bool:
         """Look at the source; return whether a new pair is in use now.

@@ -112,12 +112,18 @@ class Server:
         port: int,
         *,
         certificate: certificates.Source,
+        clients: bytes = b"",
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
         max_body: int = MAX_BODY,
         max_in_flight: int = MAX_IN_FLIGHT,
         tracer: tracing.Tracer | None = None,
     ) -> None:
+        """Build a server.
+
+        :param clients: authorities (PEM) of which callers must present a certificate, so that
+            nobody but the API server is listened to; empty = anybody is
+        """
         self._host = host
         self._port = port
         self._timing = timing or timings.Timing()
@@ -134,7 +140,10 @@ class Server:
         self.counters = admission.Counters()
         registry = registry or metrics.Registry()
         self._watcher = certificates.Watcher(
-            certificate, interval=self._timing.certificate_poll, registry=registry
+            certificate,
+            interval=self._timing.certificate_poll,
+            clients=clients,
+            registry=registry,
         )
         self._latency = registry.histogram(
             "controller_runtime_webhook_latency_seconds", "Length of reviews.", ("webhook",)
