@@ -342,7 +342,11 @@ def tenantry(environ: dict[str, str], *args: str) -> float:
     """Run a command; return the seconds it took."""
     began = time.monotonic()
     command = [sys.executable, "-m", "tenantry", *args]
-    subprocess.run(command, check=True, env=environ, capture_output=True, timeout=300)
+    done = subprocess.run(
+        command, check=False, env=environ, capture_output=True, text=True, timeout=300
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
     return time.monotonic() - began
 
 
