@@ -7,6 +7,7 @@ import dataclasses
 import ipaddress
 import logging
 import ssl
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tenantry.core import clock
 from tenantry.core import errors as core_errors
 from tenantry.directory import identity
 from tenantry.gateway import (
+    accesslog,
     authenticate,
     handler,
     settings_status,
@@ -31,7 +33,7 @@ from tenantry.kube import config as kube_config
 from tenantry.runtime import certificates, cluster, manager, metrics, permissions, store, timing
 from tenantry.tenancy import state as tenancy
 
-access_log = logging.getLogger("tenantry.gateway.access")
+logger = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = "tenantry-gateway"
 
@@ -132,7 +134,10 @@ class Gateway:
                 authenticator=self.authenticator,
                 known=self.snapshot,
                 watches=self.watches,
-                observe=Observer(part.metrics, log=options.access_log),
+                observe=Observer(
+                    part.metrics,
+                    accesslog.AccessLog(sys.stderr.buffer.write) if options.access_log else None,
+                ),
             ),
             handler.Options(
                 sources=networks,
@@ -189,7 +194,7 @@ class Gateway:
                     try:
                         self._watcher.load()
                     except core_errors.TenantryError as error:
-                        access_log.error("certificate_not_reloaded", extra={"why": str(error)})
+                        logger.error("certificate_not_reloaded", extra={"why": str(error)})
         finally:
             self.server.draining = True
             if self.server.port:
@@ -229,9 +234,9 @@ class Gateway:
 
 
 class Observer:
-    """Counts every exchange, and writes it down."""
+    """Counts every exchange, and has it written down."""
 
-    def __init__(self, registry: metrics.Registry, *, log: bool) -> None:
+    def __init__(self, registry: metrics.Registry, log: accesslog.AccessLog | None) -> None:
         self._log = log
         self._total = registry.counter(
             "capsule_proxy_requests_total", "Requests.", ("path", "status")
@@ -244,29 +249,13 @@ class Observer:
         )
 
     def __call__(self, entry: handler.Entry) -> None:
-        found = entry.found
-        outcome = found.outcome
-        seconds = clock.monotonic() - found.started_at
+        seconds = clock.monotonic() - entry.found.started_at
         kind = _kind(entry)
-        self._total.inc(kind, str(outcome.status))
+        self._total.inc(kind, str(entry.found.outcome.status))
         self._seconds.observe(seconds, kind)
         self._decisions.inc(entry.decision)
-        if self._log:
-            access_log.info(
-                "request",
-                extra={
-                    "method": found.head.method.decode(),
-                    "path": entry.request.path if entry.request else "",
-                    "user": entry.who.user if entry.who else "",
-                    "decision": entry.decision,
-                    "status": outcome.status,
-                    "bytes": outcome.sent,
-                    "seconds": round(seconds, 6),
-                    "upstream": round(outcome.upstream_seconds, 6),
-                    "peer": found.peer.host,
-                    **({"error": outcome.error} if outcome.error else {}),
-                },
-            )
+        if self._log is not None:
+            self._log.add(entry, seconds)
 
 
 def _kind(entry: handler.Entry) -> str:

@@ -7,6 +7,7 @@ whose they are; the caller's own token goes to the API server. `decide` answers 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Protocol, TypeAlias
 
 from tenantry.api.capsule import constants
@@ -98,10 +99,21 @@ def parse(method: str, target: str, *, upgrade: bool = False) -> Request:
 
     :raises Malformed: when it could be read in two ways
     """
+    if len(target) <= _SHORT:
+        return _parse_short(method, target, upgrade)
+    return _parse(method, target, upgrade)
+
+
+def _parse(method: str, target: str, upgrade: bool) -> Request:
     path, _, query = target.partition("?")
     paths.check(path)
     found = paths.parse_path(path)
     return Request(method, path, paths.parse_query(query), found, upgrade)
+
+
+#: Clients ask the same again and again; what is longer than this is not remembered.
+_SHORT = 512
+_parse_short = functools.lru_cache(maxsize=2048)(_parse)
 
 
 def concerns(request: Request) -> bool:

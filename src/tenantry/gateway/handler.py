@@ -55,6 +55,7 @@ class Entry:
     request: decide.Request | None = None
     caller: authenticate.Caller | None = None
     who: identity.Identity | None = None
+    tenants: tuple[str, ...] = ()
     decision: str = "refuse"
 
 
@@ -122,6 +123,7 @@ class Handler:
         assert request is not None
         assert who is not None
         decision = decide.decide(request, who, self._parts.known)
+        entry.tenants = self._parts.known.given(who).tenants
         if isinstance(decision, decide.Pass):
             return self._pass(entry)
         entry.decision = type(decision).__name__.lower()

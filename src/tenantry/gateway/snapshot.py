@@ -74,7 +74,7 @@ class Snapshot:
         self._owners: dict[tuple[str, str], list[str]] | None = None
         self._given: dict[identity.Identity, grants.Grants] = {}
         self._labels: dict[str, dict[str, str]] = {}
-        self._carrying: dict[str, set[str]] = {}
+        self._impostors: dict[str, set[str]] = {}
         #: Raised by every change that a decision may rest on.
         self.revision = 0
         self._listeners: list[Callable[[], None]] = []
@@ -112,20 +112,22 @@ class Snapshot:
     def namespace_changed(
         self, name: str, old: directory.NamespaceView | None, new: directory.NamespaceView | None
     ) -> None:
-        """Note which namespaces carry a tenant's label, be they owned by it or not."""
+        """Note the namespaces' labels, and which carry a tenant's without being owned by it."""
         if new is None:
             self._labels.pop(name, None)
         else:
             self._labels[name] = new.labels
         for view, add in ((old, False), (new, True)):
             label = view.labels.get(constants.TENANT_LABEL) if view is not None else None
-            if label is None:
+            if view is None or label is None or view.tenant == label:
                 continue
-            carrying = self._carrying.setdefault(label, set())
+            impostors = self._impostors.setdefault(label, set())
             if add:
-                carrying.add(name)
+                impostors.add(name)
             else:
-                carrying.discard(name)
+                impostors.discard(name)
+            if not impostors:
+                del self._impostors[label]
         self.changed()
 
     def binding_changed(self, old: BindingView | None, new: BindingView | None) -> None:
@@ -181,14 +183,9 @@ class Snapshot:
         return tuple(view.name for view in self._directory.namespaces_of(tenant))
 
     def impostors(self, tenants: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            sorted(
-                name
-                for tenant in tenants
-                for name in self._carrying.get(tenant, ())
-                if self._directory.tenant_of(name) != tenant
-            )
-        )
+        if not self._impostors:
+            return ()
+        return tuple(sorted(n for tenant in tenants for n in self._impostors.get(tenant, ())))
 
     def namespaces_shown(self, shown: terms.Terms) -> frozenset[str]:
         if not shown:

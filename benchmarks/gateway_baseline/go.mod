@@ -1,0 +1,3 @@
+module gateway_baseline
+
+go 1.24
