@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import operator
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING
 
 from tenantry.scheduler.engine import queues, selection
@@ -80,18 +80,34 @@ def of_pending(
     session: sessions.Session, action: str, only: Callable[[sessions.JobState], bool]
 ) -> Generator[None, None, JobOrder]:
     """Order the pending jobs of a cycle that may be tried, in steps."""
-    jobs: list[tuple[sessions.JobState, list[int] | None]] = []
+    jobs: list[sessions.JobState] = []
     for number, job in enumerate(list(session.observed.pending.values())):
         if session.may_try(job) and only(job):
-            jobs.append((job, None))
+            jobs.append(job)
         if number % PACE == PACE - 1:
             yield
-    keys: list[tuple[object, ...]] = []
-    for number, (job, _) in enumerate(jobs):
-        keys.append(session.job_key(job))
+    leaves: dict[str, list[_Entry]] = {}
+    for number, job in enumerate(jobs):
+        _add(session, leaves, job, None)
         if number % PACE == PACE - 1:
             yield
-    return JobOrder(session, jobs, keys=keys, depth=session.config.queue_depth.get(action))
+    for entries in leaves.values():
+        entries.sort(key=_key)
+        yield
+    order = JobOrder(session, (), depth=session.config.queue_depth.get(action), leaves=leaves)
+    yield
+    return order
+
+
+def _add(
+    session: sessions.Session,
+    leaves: dict[str, list[_Entry]],
+    job: sessions.JobState,
+    rows: list[int] | None,
+) -> None:
+    leaf = session.leaf(job)
+    assert leaf is not None
+    leaves.setdefault(leaf.name, []).append(_Entry(job, session.job_key(job), rows))
 
 
 class JobOrder:
@@ -104,23 +120,20 @@ class JobOrder:
         *,
         evicted: Collection[int] = (),
         depth: int | None = None,
-        keys: Sequence[tuple[object, ...]] = (),
+        leaves: dict[str, list[_Entry]] | None = None,
     ) -> None:
         """Take jobs, each with the tasks to try or None for what comes next.
 
         :param depth: keep only so many, the first ones, of each queue
-        :param keys: the keys of the jobs, when they are known already
+        :param leaves: entries that were made before, by queue
         """
         self.session = session
         self._evicted = evicted
         self._branches: dict[str, _Branch] = {}
         self._root = _Branch(self, None)
-        leaves: dict[str, list[_Entry]] = {}
-        for number, (job, rows) in enumerate(jobs):
-            leaf = session.leaf(job)
-            assert leaf is not None
-            key = keys[number] if keys else session.job_key(job)
-            leaves.setdefault(leaf.name, []).append(_Entry(job, key, rows))
+        leaves = leaves if leaves is not None else {}
+        for job, rows in jobs:
+            _add(session, leaves, job, rows)
         for name, entries in leaves.items():
             entries.sort(key=_key)
             branch = self._branch(session.queues[name])
