@@ -94,3 +94,24 @@ def test_event_without_metadata() -> None:
     assert watch.version(watch.decode(b'{"type":"ADDED","object":{}}')) == ""
     with pytest.raises(errors.Unreachable, match="no metadata"):
         watch.version(watch.decode(b'{"type":"ADDED","object":[]}'))
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b'{"type":"ADDED","object":{"a":{}}}', ("ADDED", b'{"a":{}}')),
+        (b'{"type":"DELETED","object":{"a":{"b":1}}}', ("DELETED", b'{"a":{"b":1}}')),
+        (b'{"type":"BOOKMARK","object":{"a":{}}}', None),
+        (b'{"type":"ERROR","object":{"a":{}}}', None),
+        (b'{"object":{"a":{}},"type":"ADDED"}', None),
+        (b'{"type":"ADDED", "object":{"a":{}}}', None),
+        (b'{"type":"ADDED","object":{"a":1', None),
+        (b"[]", None),
+        (b"", None),
+    ],
+)
+def test_changes_are_cut_without_parsing(line: bytes, found: tuple[str, bytes] | None) -> None:
+    assert watch.change(line) == found
+    if found is not None:
+        event = watch.decode(line)
+        assert (event.type, bytes(event.raw_object)) == found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from typing import Self
 from urllib import parse
@@ -10,6 +11,12 @@ import aiohttp
 
 from tenantry.kube import calls, errors, transport
 from tenantry.kube import watch as watches
+
+#: A stream that brings little, again and again, is read this many seconds apart: waking up for each
+#: event costs more than the event. The first after a pause is never delayed.
+COLLECT = 0.01
+#: Bytes from which a stream brings much, and is read as fast as it comes.
+MUCH = 16 * 1024
 
 
 def target(path: str, query: Mapping[str, str] | None) -> str:
@@ -58,13 +65,32 @@ class Watch:
         splitter = watches.Splitter()
         path = self._request.target.partition("?")[0]
         try:
+            loop = asyncio.get_running_loop()
+            last = 0.0
             async for chunk in self._response.content.iter_any():
                 lines = splitter.feed(chunk)
                 if lines:
                     yield lines
+                now = loop.time()
+                if now - last < COLLECT and len(chunk) < MUCH:
+                    await self._collect()
+                    now = loop.time()
+                last = now
         # RuntimeError is what reading on a connection that we closed ourselves gives.
         except (aiohttp.ClientError, TimeoutError, RuntimeError) as error:
             why = str(error) or type(error).__name__
             raise errors.Unreachable(f"watch {path}: {why}") from error
         if splitter.pending:
             raise errors.Unreachable(f"watch {path}: ended within a line")
+
+    async def _collect(self) -> None:
+        """Leave what comes in the kernel for a moment."""
+        connection = self._response.connection if self._response is not None else None
+        protocol = connection.protocol if connection is not None else None
+        if protocol is None:
+            return  # it has ended, and what is left is in memory
+        protocol.pause_reading()
+        try:
+            await asyncio.sleep(COLLECT)
+        finally:
+            protocol.resume_reading()

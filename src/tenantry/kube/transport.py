@@ -29,7 +29,7 @@ KEEPALIVE = 60.0
 SETTLE_TURNS = 50
 #: Bytes buffered per connection before reading pauses (aiohttp pauses at twice this).
 BODY_BUFFER = 512 * 1024
-WATCH_BUFFER = 16 * 1024
+WATCH_BUFFER = 32 * 1024
 
 
 class Lost(Exception):

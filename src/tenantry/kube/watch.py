@@ -12,7 +12,8 @@ import msgspec
 
 from tenantry.kube import errors
 
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+Change = Literal["ADDED", "MODIFIED", "DELETED"]
+EventType = Change | Literal["BOOKMARK", "ERROR"]
 
 #: Bytes; etcd refuses objects over about 1.5 MiB, their JSON is at most a few times that.
 MAX_LINE = 16 * 1024 * 1024
@@ -25,6 +26,14 @@ class Event(msgspec.Struct, gc=False):
 
     type: EventType
     raw_object: msgspec.Raw = msgspec.field(name="object")
+
+
+#: How the API server writes changes; the object is everything up to the last brace.
+_HEADS: dict[bytes, Change] = {
+    b'{"type":"ADDED","object":{': "ADDED",
+    b'{"type":"MODIFIED","object":{': "MODIFIED",
+    b'{"type":"DELETED","object":{': "DELETED",
+}
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
@@ -87,6 +96,18 @@ def decode(line: bytes) -> Event:
         return _EVENT.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise errors.Unreachable(f"watch line is no event: {error}") from error
+
+
+def change(line: bytes) -> tuple[Change, bytes] | None:
+    """Cut a line that tells a change into type and object; None when it needs `decode`.
+
+    Nothing is parsed: whoever reads the object will, and finds out if it is none.
+    """
+    end = line.find(b"{", 1) + 1
+    kind = _HEADS.get(line[:end])
+    if kind is None or not line.endswith(b"}}"):
+        return None
+    return kind, line[end - 1 : -1]
 
 
 def version(event: Event) -> str:

@@ -21,7 +21,6 @@ from tenantry.api import resources
 from tenantry.kube import client as kube_client
 from tenantry.kube import errors as kube_errors
 from tenantry.kube import reads
-from tenantry.kube import watch as kube_watch
 from tenantry.runtime import handlers, memory, metrics, reflector, store, versions, views, waiting
 from tenantry.runtime import timing as timings
 
@@ -282,7 +281,7 @@ class Informer(Generic[T]):
             async for lines in batches:
                 slice_began = self._now()
                 for line in lines:
-                    self._step(views.what_happened(kube_watch.decode(line)))
+                    self._step(views.what_happened(line))
                     if machine.waiting:
                         return []
                     if self.heard - slice_began > _SLICE:

@@ -23,11 +23,12 @@ import random
 from collections.abc import Callable
 from typing import Literal
 
+import msgspec
+
 from tenantry.runtime import backoff, store, timing, versions
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, gc=False):
     """One object as it came, with its identity."""
 
     key: store.Key
@@ -68,16 +69,14 @@ class Opened:
     """The watch was accepted."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True, gc=False):
     """A line of the watch about one object."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     item: Item
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(msgspec.Struct, frozen=True, gc=False):
     """A line of the watch that tells only a version; `end` closes the list part of a stream."""
 
     resource_version: str
@@ -138,8 +137,7 @@ class Cut:
     """Close the request under way."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, gc=False):
     """Set an object in the store; `afresh` says that equal versions prove nothing."""
 
     item: Item
@@ -147,8 +145,7 @@ class Put:
     afresh: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True, gc=False):
     """Remove an object from the store."""
 
     item: Item
