@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from tenantry.api.capsule import constants
 from tenantry.directory import identity
@@ -35,8 +36,8 @@ class Settings:
     webhook_port: int = 9443
     drain: float = 8.0
     """seconds for which webhooks go on serving after a stop, since API servers use open connections"""
-    webhook_client_ca: str = ""
-    """file with the authorities (PEM) of the API server's client certificate; empty = none is asked"""
+    webhook_client_ca: Path | None = None
+    """file with the authorities (PEM) of the API server's client certificate; None = none is asked"""
     webhook_url: str = ""
     """base address the API server reaches the webhooks at; empty = the Service in `namespace`"""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -155,7 +154,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         options.webhook_host,
         options.webhook_port,
         certificate=certificate.pair,
-        clients=Path(ca).read_bytes() if (ca := options.webhook_client_ca) else b"",
+        clients=ca.read_bytes() if (ca := options.webhook_client_ca) else b"",
         timing=source.timing,
         registry=source.metrics,
     )

@@ -49,8 +49,8 @@ def settings(function: F) -> F:
                 "Default: the Service in the platform's namespace.",
             ),
             click.option(
-                "--webhook-client-ca", default="", metavar="FILE",
-                type=click.Path(exists=True, dir_okay=False),
+                "--webhook-client-ca", metavar="FILE",
+                type=click.Path(exists=True, dir_okay=False, path_type=Path),
                 help="Authorities of the certificate with which the API server must introduce "
                 "itself to the webhooks. Default: anybody who reaches them is answered.",
             ),
