@@ -11,7 +11,7 @@ import pytest
 from tests.kube import conftest
 
 from tenantry.api import resources
-from tenantry.kube import calls, client, errors, retry, transport
+from tenantry.kube import calls, client, credentials, errors, retry, transport
 from tenantry.kube import config as configs
 
 Start = Callable[..., Awaitable[conftest.Scripted]]
@@ -188,6 +188,28 @@ async def test_refused_token_is_read_again_once(scripted: Start, tmp_path: pathl
         with pytest.raises(errors.Unauthorized):
             await create(connected)
     assert len(server.heads) == 4
+
+
+async def test_a_token_that_is_gone_for_now_ends_no_process(
+    scripted: Start, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    unauthorized = conftest.reply(401, conftest.status(401, "Unauthorized"))
+    server = await scripted(conftest.reply(200), unauthorized, conftest.cut(), unauthorized)
+    config = configs.Config(server=server.server, token_file=str(path))
+    async with client.Client(config, policy=conftest.QUICK) as connected:
+        await get(connected)
+        path.unlink()
+        with pytest.raises(errors.Unreachable, match="no credential for now"):
+            await create(connected)
+        path.write_text("two")
+        await asyncio.sleep(credentials.RETRY)
+        await connected._caller.pools.source.get()
+        path.unlink()
+        # The try before the refusal may have taken effect.
+        with pytest.raises(errors.OutcomeUnknown, match="no credential for now"):
+            await apply(connected)
 
 
 async def test_redirects_are_not_followed_with_our_token(scripted: Start) -> None:

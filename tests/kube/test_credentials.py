@@ -146,3 +146,83 @@ async def test_plugin_runs_again_when_refused(tmp_path: pathlib.Path) -> None:
     assert await source.get() is first
     source.invalidate(first)
     assert (await source.get()).authorization == "Bearer token-2"
+
+
+async def test_a_file_missing_for_an_instant_changes_nothing(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    hand = Hand()
+    source = credentials.Source(
+        config.Config(server="https://x", token_file=str(path)), monotonic=hand
+    )
+    first = await source.get()
+    path.unlink()
+    hand.now += credentials.REREAD
+    assert await source.get() is first
+    assert "credential_not_renewed" in caplog.text
+    path.write_text("two")
+    assert await source.get() is first, "not read for every request"
+    hand.now += credentials.RETRY
+    assert (await source.get()).authorization == "Bearer two"
+
+
+async def test_without_a_file_a_refused_token_is_not_used_again(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("one")
+    hand = Hand()
+    source = credentials.Source(
+        config.Config(server="https://x", token_file=str(path)), monotonic=hand
+    )
+    source.invalidate(await source.get())
+    path.unlink()
+    for _ in range(2):
+        with pytest.raises(errors.Unreachable, match=r"no credential for now: .*token: cannot be"):
+            await source.get()
+    path.write_text("two")
+    hand.now += credentials.RETRY
+    assert (await source.get()).authorization == "Bearer two"
+
+
+async def test_a_plugin_that_fails_once_changes_nothing(tmp_path: pathlib.Path) -> None:
+    wall, hand = Hand(1767225600.0 - credentials.EARLY - 1), Hand()
+    source = credentials.Source(
+        counting_plugin(tmp_path, "2026-01-01T00:00:00Z"), monotonic=hand, wall=wall
+    )
+    first = await source.get()
+    script = tmp_path / "plugin.py"
+    working = script.read_text()
+    script.write_text("import sys\nsys.exit('the network is down')\n")
+    wall.now += 1
+    assert await source.get() is first
+    script.write_text(working)
+    hand.now += credentials.RETRY
+    assert (await source.get()).authorization == "Bearer token-2"
+
+
+async def test_a_credential_that_cannot_be_used_is_not_taken(tmp_path: pathlib.Path) -> None:
+    """Certificate and key change one after the other."""
+    path = tmp_path / "key"
+    path.write_text("good")
+    (tmp_path / "crt").write_text("certificate")
+    hand = Hand()
+
+    def check(credential: credentials.Credential) -> None:
+        if credential.key == b"foreign":
+            raise errors.ConfigError("they do not fit")
+
+    settings = config.Config(
+        server="https://x", cert_file=str(tmp_path / "crt"), key_file=str(path)
+    )
+    source = credentials.Source(settings, check=check, monotonic=hand)
+    first = await source.get()
+    path.write_text("foreign")
+    hand.now += credentials.REREAD
+    assert await source.get() is first
+    path.write_text("new")
+    hand.now += credentials.RETRY
+    assert (await source.get()).key == b"new"
+    with pytest.raises(errors.ConfigError, match="do not fit"):
+        path.write_text("foreign")
+        await credentials.Source(settings, check=check, monotonic=hand).get()

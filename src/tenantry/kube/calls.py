@@ -143,11 +143,14 @@ class Caller:
         attempt = 0
         # Once a try may have taken effect, no later refusal says that nothing happened.
         maybe_done = refreshed = False
+        error: errors.KubeError
         while True:
-            credential = await self.pools.source.get()
             attempt += 1
             try:
+                credential = await self.pools.source.get()
                 return await attempt_once(credential, deadline - clock.monotonic())
+            except errors.Unreachable as lacking:
+                error = lacking
             except transport.Lost as lost:
                 error = _meaning(lost, operation, effect)
                 if lost.untrusted and not refreshed and self.pools.source.renewable:

@@ -85,7 +85,7 @@ class Transport:
         self._tls: tuple[credentials.Credential, ssl.SSLContext] | None = None
         self._closed = False
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-        self.source = credentials.Source(config)
+        self.source = credentials.Source(config, check=self._context)
 
     async def close(self) -> None:
         """Close all connections and return when their sockets are closed; open streams end cut."""
