@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +12,9 @@ import pytest
 from tenantry.api.capsule import configuration, constants, proxy_settings, tenant
 from tenantry.directory import state as directory
 from tenantry.gateway import decide, identity, snapshot
+from tenantry.local import testing
+
+from . import harness
 
 asyncio.set_event_loop(None)
 
@@ -117,6 +121,14 @@ def rule(
 ) -> dict[str, Any]:
     resource = {"apiGroups": [group], "resources": [plural], "selector": selector, **more}
     return {"subjects": [{"kind": "User", "name": user}], "clusterResources": [resource]}
+
+
+@pytest.fixture(scope="session")
+def world(
+    planes: testing.Planes, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[harness.World]:
+    """Start Tenantry with its gateway, once for all tests here."""
+    yield from harness.started(planes, tmp_path_factory.mktemp("gateway"))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.kube import client as kube
 from tenantry.kube import errors
 from tenantry.kube import watch as watching
-from tenantry.local import testing
 
 from . import harness
 from .harness import USERS, World
@@ -26,11 +24,6 @@ from .harness import USERS, World
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 
 CONFIG_MAPS = ("configmaps", "-A", "--field-selector", "metadata.name!=kube-root-ca.crt")
-
-
-@pytest.fixture(scope="session")
-def world(planes: testing.Planes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    yield from harness.started(planes, tmp_path_factory.mktemp("gateway"))
 
 
 @pytest.fixture(scope="session")
@@ -186,6 +179,22 @@ def test_impersonation_is_judged_as_by_the_api_server(
     as_alice = ("--as=alice", f"--as-group={USERS}")
     assert world.names(people["admin"], "namespaces", *as_alice) == ["gas-1", "oil-1", "oil-2"]
     assert world.names(people["admin"], "configmaps", "-n", "oil-1", *as_alice)
+
+
+def test_somebody_with_hundreds_of_groups(world: World) -> None:
+    groups = [f"https://login.example.com/groups/{number:04}" for number in range(500)]
+
+    async def test() -> None:
+        async with kube.Client(world.config("admin", "system:masters")) as admin:
+            before = reviews(world)
+            alice = admin.as_user("alice", [USERS, *groups])
+            for _ in range(3):
+                listed = await alice.list(resources.NAMESPACES)
+                await alice.list(resources.CONFIG_MAPS, "oil-1")
+            assert len(listed.items) >= 3
+            assert reviews(world) - before == 1
+
+    asyncio.run(test())
 
 
 def test_a_missing_namespace_is_not_forbidden_but_missing(world: World) -> None:
