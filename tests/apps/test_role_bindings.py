@@ -296,6 +296,35 @@ async def test_a_role_that_is_not_ours_to_give_fails_its_namespace_only(world: W
     assert "cluster-admin" not in {role for role, _ in await world.granted()}
 
 
+async def test_a_role_that_does_not_exist_is_named(world: World) -> None:
+    auditors = {"apiGroup": RBAC, "kind": "Group", "name": world.name("auditors")}
+    role = world.name("auditor")
+    await world.tenant(
+        additionalRoleBindings=[{"clusterRoleName": role, "subjects": [auditors]}],
+    )
+    await world.namespace()
+    await world.bound()
+
+    async def failed() -> bool:
+        ready = world.condition(await world.status(), "Ready")
+        return ready["status"] == "False" and role in ready["message"]
+
+    await eventually(failed)
+    await world.admin.create(
+        resources.CLUSTER_ROLES,
+        {
+            "metadata": {"name": role, "labels": {constants.AGGREGATE_LABEL: constants.TRUE}},
+            "rules": [],
+        },
+    )
+
+    async def healed() -> bool:
+        ready = world.condition(await world.status(), "Ready")
+        return ready["status"] == "True" and (role, auditors["name"]) in await world.granted()
+
+    await eventually(healed, seconds=30)
+
+
 async def test_a_revoked_owner_goes_even_when_something_else_fails(world: World) -> None:
     extra = {
         "clusterRoleName": "cluster-admin",

@@ -129,7 +129,7 @@ class NamespaceController:
                 await work(view, owner)
             except errors.KubeError as problem:
                 problems.append(problem)
-        if any(_namespace_is_going(problem) for problem in problems):
+        if any(is_going(problem) for problem in problems):
             self._note(view, owner)
             return
         self._note(view, owner, error="; ".join(map(str, problems)))
@@ -146,7 +146,7 @@ class NamespaceController:
         await self._prune(view.name, wanted)
         for binding, outcome in zip(wanted.values(), done, strict=True):
             if isinstance(outcome, BaseException):
-                raise _worded(outcome, binding["roleRef"]["name"])
+                raise worded(outcome, binding["roleRef"]["name"])
 
     async def _grant(self, binding: Object) -> None:
         """Write one binding; where somebody was first to use its name, ours replaces theirs."""
@@ -154,13 +154,17 @@ class NamespaceController:
         observed = _decoded(self._bindings.get(name, namespace))
         try:
             await self._applier.apply(resources.ROLE_BINDINGS, binding, observed)
-        except errors.Invalid:
+        except errors.Invalid as problem:
+            if not squatted(problem):
+                raise
             # What a binding grants cannot be changed, and a name says what it grants. Left
             # alone, an owner could keep anybody out of a namespace by using names in advance.
             key = (namespace, name)
             free = [{"op": "add", "path": "/metadata/finalizers", "value": []}]
-            await self._applier.patch_json(resources.ROLE_BINDINGS, key, free)
-            await self._applier.delete(resources.ROLE_BINDINGS, key)
+            found = await self._applier.patch_json(resources.ROLE_BINDINGS, key, free)
+            if found["roleRef"] != binding["roleRef"]:
+                uid = found["metadata"]["uid"]
+                await self._applier.delete(resources.ROLE_BINDINGS, key, uid=uid)
             await self._applier.apply(resources.ROLE_BINDINGS, binding, None)
 
     async def _prune(self, namespace: str, wanted: dict[str, Object]) -> None:
@@ -236,14 +240,24 @@ def _decoded(raw: bytes | None) -> Object | None:
     return None if raw is None else msgspec.json.decode(raw)
 
 
-def _worded(problem: BaseException, role: str) -> BaseException:
-    """Say of a refused grant which role it was about, and what an administrator can do."""
+def worded(problem: BaseException, role: str) -> BaseException:
+    """Say of a refused grant which role it was about, and what an administrator can do; pure."""
     if isinstance(problem, errors.Forbidden) and "not currently held" in problem.message:
         message = NOT_OURS_TO_GIVE.format(role=role, problem=problem.message)
         return errors.Forbidden(problem.code, problem.reason, message)
+    if isinstance(problem, errors.NotFound) and not is_going(problem):
+        message = f'cannot hand out ClusterRole "{role}": {problem.message}'
+        return errors.NotFound(problem.code, problem.reason, message, problem.details)
     return problem
 
 
-def _namespace_is_going(problem: errors.KubeError) -> bool:
+def squatted(problem: errors.Invalid) -> bool:
+    """Tell whether a binding was refused because one of its name grants another role; pure."""
+    return any(cause.field == "roleRef" for cause in problem.causes)
+
+
+def is_going(problem: errors.KubeError) -> bool:
     """Tell whether a write failed because its namespace is being deleted, which is no failure."""
-    return isinstance(problem, errors.NotFound) or "because it is being terminated" in str(problem)
+    if isinstance(problem, errors.NotFound):
+        return problem.details.kind == resources.NAMESPACES.plural
+    return "because it is being terminated" in str(problem)
