@@ -98,9 +98,13 @@ class Memory:
         for owner in told.tenant_owners:
             self.directory.tenant_owner_changed(owner.metadata.name, owner)
         self.tenants = self
+        self.late: list[tenant.Tenant] = []
         self._newer = newer
 
     async def wait_for(self, resource_version: str, timeout: float) -> bool:
+        """Hear of what was missing, if there is any such, while being waited for."""
+        for one in self.late:
+            self.directory.tenant_changed(one.metadata.name, one)
         return self._newer
 
 
@@ -171,6 +175,21 @@ async def test_memory_that_is_newer_than_the_request_needs_no_list() -> None:
     before, live = Cluster(OIL), Cluster(OIL, make_tenant("sun", "bob"))
     chosen, asked = await choose(creating("dev"), live, Memory(before, newer=True))
     assert (chosen, asked) == ("oil", ["count tenants", "get tenants oil"])
+
+
+@pytest.mark.parametrize("newer", [True, False])
+async def test_what_memory_hears_while_it_is_asked_is_not_overlooked(newer: bool) -> None:
+    before, live = Cluster(OIL), Cluster(OIL, GAS)
+    memory = Memory(before, newer=newer)
+    memory.late = [GAS]
+    assert (await choose(creating("dev"), live, memory))[0] == ownership.UNASSIGNABLE
+
+
+async def test_a_grant_on_a_known_tenant_is_not_overlooked_either() -> None:
+    before, live = Cluster(OIL, make_tenant("gas", "bob")), Cluster(OIL, GAS)
+    memory = Memory(before)
+    memory.late = [GAS]
+    assert (await choose(creating("dev"), live, memory))[0] == ownership.UNASSIGNABLE
 
 
 async def test_a_tenant_that_is_gone_or_no_longer_hers_does_not_count() -> None:

@@ -6,9 +6,9 @@ tenant that memory knows as the requester's, and every one that could claim the 
 
 * If an owned tenant's prefix begins the name, the longest such wins, whatever else she owns, and
   all that could be longer were asked for. Memory has no part in the answer.
-* Otherwise it matters how many she owns in all. Memory counts for that if it is as large as what
-  the API server has, or provably newer than the request. A grant on an existing tenant that has
-  not arrived yet is then as if it had been made after the request; she is the owner of what is
+* Otherwise it matters how many she owns in all. Memory counts for that if it is provably newer
+  than the request, or, a moment later, as large as what the API server has. A grant that has not
+  arrived even then is as if it had been made after the request; she is the owner of what is
   chosen in any case.
 * Where neither holds, all tenants are read.
 """
@@ -30,6 +30,9 @@ from tenantry.tenancy import ownership, state
 #: Names that memory does not know are asked for up to this many; a name with more dashes in it
 #: than that is not worth as many requests.
 PROBES = 4
+
+#: Seconds that memory gets to hear of what was written before the request, however it looks.
+SETTLE = 0.01
 
 #: Seconds that memory gets to show that it is newer than the request.
 PATIENCE = 0.03
@@ -103,6 +106,7 @@ async def is_current(client: kube.Client, known: state.State) -> bool:
     )
     page = _PAGE.decode(answer.body)
     total = len(page.items) + page.metadata.remaining_item_count
-    if total == known.directory.tenant_count:
+    version = page.metadata.resource_version
+    if await known.tenants.wait_for(version, SETTLE) or total == known.directory.tenant_count:
         return True
-    return await known.tenants.wait_for(page.metadata.resource_version, PATIENCE)
+    return await known.tenants.wait_for(version, PATIENCE - SETTLE)
