@@ -132,6 +132,13 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     help="Write a line for each request.",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Processes that share the port; one core each. Their probes are at consecutive ports.",
+)
+@click.option(
     "--reuse-port",
     "shared",
     is_flag=True,
@@ -195,6 +202,7 @@ def command(
     key: Path | None,
     probes: str,
     kinds: tuple[str, ...],
+    workers: int,
     log_level: str,
     log_format: Any,
     **others: Any,
@@ -206,6 +214,7 @@ def command(
     those about its caches, limits and webhooks have no effect, since there is nothing to set.
     """
     from tenantry.apps import gateway
+    from tenantry.apps import workers as processes
     from tenantry.runtime import logs
 
     unknown = [kind for kind in kinds if kind not in _KINDS]
@@ -219,8 +228,12 @@ def command(
         )
     if not enable_ssl and (certificate is not None or key is not None):
         raise click.UsageError("a certificate has no use with --enable-ssl=false")
-    logs.configure(level=log_level, format=log_format)
     probe_host, probe_port = run.address("--probes", probes)
+    if workers > 1:
+        grace = others["linger"] + others["grace"] + 10.0
+        given = sys.argv[1:]
+        sys.exit(processes.run(given, workers, probes=(probe_host, probe_port), grace=grace))
+    logs.configure(level=log_level, format=log_format)
     chosen = gateway.Settings(
         certificate=certificate,
         key=key,
