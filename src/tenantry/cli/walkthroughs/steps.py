@@ -99,6 +99,19 @@ def equals(expected: str) -> Check:
     return check
 
 
+def lists(*hers: str, never: Sequence[str]) -> Check:
+    """Expect success, each of these texts, and none of those that are other people's.
+
+    For listings of somebody who may own more than the walkthrough gave them.
+    """
+
+    def check(answer: Answer) -> str:
+        foreign = [text for text in never if text in answer.output]
+        return prints(*hers)(answer) or (f"expected nowhere: {foreign[0]!r}" if foreign else "")
+
+    return check
+
+
 def refused(*expected: str) -> Check:
     """Expect a refusal by the API server with each of these texts in its message."""
 
