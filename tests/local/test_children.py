@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.local import children
+from tenantry.local import children, launch
 
 
 @pytest.fixture
@@ -78,6 +78,32 @@ async def test_what_is_no_program_is_an_error(tmp_path: Path, log: Path, content
         children.start([str(tmp_path / "none")], env={}, log=log)
 
 
+async def test_the_environment_is_the_given_one_alone(log: Path) -> None:
+    """In the C locale Python sets a variable of its own on its way."""
+    ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    given = {"LC_ALL": "", "PATH": os.environ["PATH"], "EQUAL": "a=b"}
+    children.watch(children.start(["env"], env=given, log=log), ended.set_result)
+    await asyncio.wait_for(ended, 20)
+    assert dict(line.split("=", 1) for line in log.read_text().splitlines()) == given
+
+
+async def test_what_python_ignores_is_not_ignored(log: Path) -> None:
+    await run(["grep", "SigIgn", "/proc/self/status"], log)
+    ignored = int(log.read_text().split()[1], 16)
+    assert not ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)
+
+
+async def test_a_launch_that_hangs_is_an_error(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = tmp_path / "hang.py"
+    launcher.write_text("import time; time.sleep(60)")
+    monkeypatch.setattr(children, "LAUNCH_TIMEOUT", 0.05)
+    monkeypatch.setattr(launch, "__file__", str(launcher))
+    with pytest.raises(TimeoutError):
+        children.start(["true"], env={}, log=log)
+
+
 PARENT = """
 import os, pathlib, sys, time
 from tenantry.local import children
@@ -99,7 +125,7 @@ def test_a_killed_parent_leaves_no_orphan(log: Path) -> None:
 
 
 def test_a_parent_that_is_gone_already_ends_it_at_once() -> None:
-    script = "from tenantry.local import children; children.die_with_parent(1 << 22)"
+    script = "from tenantry.local import launch; launch.die_with_parent(1 << 22)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 1
 
 

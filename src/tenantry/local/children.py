@@ -8,28 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
+import errno
 import os
+import select
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+from tenantry.local import launch
+
+#: Seconds after which a program counts as one that cannot be started; it takes 0.03.
+LAUNCH_TIMEOUT = 30.0
 #: A log is started anew beyond this size when its unit starts, and cut while it runs.
 LOG_LIMIT = 64 * 1024 * 1024
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when the thread that made it ends.
-
-    :param parent: the parent's process id as it knew it before the fork; if it is gone already,
-        nobody would tell us
-    """
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def start(
@@ -39,19 +32,42 @@ def start(
 
     Raises OSError when it cannot be executed.
     """
-    parent = os.getpid()
     rotate(log)
-    with log.open("ab") as out:
-        return subprocess.Popen(
-            argv,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            cwd=cwd or log.parent,
-            process_group=0,
-            preexec_fn=lambda: die_with_parent(parent),  # noqa: PLW1509 (this process has one thread)
-        )
+    told, tell = os.pipe()
+    try:
+        launcher = (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()), str(tell))
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [*launcher, *argv],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=cwd or log.parent,
+                process_group=0,
+                pass_fds=(tell,),
+            )
+        os.close(tell)
+        tell = -1
+        number = _failure(told)
+    finally:
+        os.close(told)
+        if tell != -1:
+            os.close(tell)
+    if number:
+        process.kill()
+        process.wait()
+        raise OSError(number, os.strerror(number), argv[0])
+    return process
+
+
+def _failure(told: int) -> int:
+    """Wait until the program runs; return the number of the error when it does not."""
+    poll = select.poll()
+    poll.register(told, select.POLLIN)
+    if not poll.poll(LAUNCH_TIMEOUT * 1000):
+        return errno.ETIMEDOUT
+    return int(os.read(told, 16) or 0)
 
 
 def watch(process: subprocess.Popen[bytes], ended: Callable[[str], None]) -> None:

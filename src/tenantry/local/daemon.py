@@ -14,14 +14,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tenantry.local import children, plan, state, supervision, supervisor
+from tenantry.local import children, launch, plan, state, supervision, supervisor
 
 
 def main(args: Sequence[str]) -> int:
     root, *options = args
     for option in options:
         if option.startswith(state.DIE_WITH):
-            children.die_with_parent(int(option.removeprefix(state.DIE_WITH)))
+            launch.die_with_parent(int(option.removeprefix(state.DIE_WITH)))
     paths = state.Layout(Path(root))
     lock = state.Lock(paths.lock)
     if not lock.acquire():
