@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tenantry.local import errors, plan, plane, state, status, supervision, supervisor
+from tenantry.local import children, errors, plan, plane, state, status, supervision, supervisor
 
 SERVER = """
 import http.server, sys
@@ -208,21 +208,30 @@ async def test_a_status_that_cannot_be_written_does_not_end_it(
     assert running.told().phase == "stopped"
 
 
-async def test_house_keeping(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_house_keeping(
+    running: Running, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(supervisor, "HOUSEKEEPING", 0.01)
     running.add("role", "sleep", "60")
     running.start()
     await running.until(lambda: running.chores.renewed > 2)
 
-    async def refuse() -> None:
-        running.chores.renewed += 1
-        raise errors.LocalError("not now")
+    def defect(_: Path) -> None:
+        raise RuntimeError("a defect of ours")
 
-    monkeypatch.setattr(running.chores, "renew", refuse)
-    seen = running.chores.renewed
-    await running.until(lambda: running.chores.renewed > seen + 2)
+    monkeypatch.setattr(children, "cut", defect)
+    for error in (errors.LocalError("not now"), OSError("disk"), RuntimeError("a defect of ours")):
+
+        async def refuse(error: Exception = error) -> None:
+            running.chores.renewed += 1
+            raise error
+
+        monkeypatch.setattr(running.chores, "renew", refuse)
+        running.chores.renewed = 0
+        await running.until(lambda: running.chores.renewed > 2)
+    assert caplog.text.count("RuntimeError: a defect of ours") >= 4
     stop()
-    await running.end()
+    assert await running.end() is supervision.Overall.STOPPED
 
 
 @pytest.mark.parametrize(

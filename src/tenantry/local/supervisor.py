@@ -147,14 +147,20 @@ class Supervisor:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING)
-            for name in self.processes:
-                children.cut(self.paths.log(name))
+            # Whatever goes wrong with one chore, the others are done, and all of them next time.
+            try:
+                for name in self.processes:
+                    children.cut(self.paths.log(name))
+            except Exception:
+                log.exception("logs_not_cut")
             try:
                 if self.chores:
+                    # The tokens are renewed long before they expire; there are more chances.
                     await self.chores.renew()
             except (errors.TenantryError, OSError) as err:
-                # The tokens are renewed long before they expire; there are more chances.
                 log.warning("tokens_not_renewed error=%r", str(err))
+            except Exception:
+                log.exception("tokens_not_renewed")
 
     def _keep(self, coroutine: Awaitable[None]) -> None:
         task = asyncio.ensure_future(coroutine)
