@@ -12,6 +12,7 @@ from tenantry.scheduler.engine import humanise, placing, reasons, resources
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
 
+_NO_NODES = "no nodes with enough resources were found"
 _NODE_TEXT = "node(s) didn't have enough resources"
 
 
@@ -27,9 +28,8 @@ def reason(
     row = failure.row if failure.row >= 0 else rows[0]
     why = nodes(session, row, failure.nodes)
     extra = failure.reason.message if failure.reason is not None else ""
-    text = ", ".join(
-        [f"{count} {title}" for title, count in why["nodes"].items()] + ([extra] if extra else [])
-    )
+    counted = [f"{count} {title}" for title, count in why["nodes"].items()]
+    text = ", ".join([*(counted or [_NO_NODES]), *([extra] if extra else [])])
     task = session.state.tasks[row]
     name = f"{task.namespace}/{task.name}" if task is not None else ""
     gang = max((leaf.minimum for leaf in job.leaves), default=1) > 1 and len(rows) > 1
@@ -87,8 +87,6 @@ def nodes(
         if refused.any():
             short["gpu"] = {"needed": shape.gpus, "largest_free": 0}
     found = {"nodes": {k: v for k, v in counts.items() if v}, "short": short, "total_nodes": size}
-    if not found["nodes"]:
-        found["nodes"] = {"no nodes with enough resources were found": size}
     session.ranker.explained[shape.index] = (stamp, found)
     return found
 

@@ -18,6 +18,7 @@ from tenantry.scheduler.engine import (
     session,
     shapes,
     specs,
+    status,
     tables,
 )
 
@@ -111,7 +112,22 @@ class DynamicResources:
 
         session.decisions.assign = _Assignment(session)
         session.points.node_masks.append(make)
+        session.points.starts.append(lambda row, node: _starts(session, row, node))
         session.points.pre_predicates.append(lambda row: _refused(session, row))
+
+
+def _starts(session: session.Session, row: int, node: int) -> bool:
+    """Tell whether the devices are there at this moment, not only when others have left."""
+    state = session.state
+    task = state.tasks[row]
+    names = task.constraints.claims if task is not None else ()
+    wanted = np.zeros(len(state.idle), np.int64)
+    for name in names:
+        claim = state.claims.get((task.namespace if task is not None else "", name))
+        if claim is not None and not any(status.ON_IDLE[s] for s in claim.users.values()):
+            wanted += resources.padded(claim.vector, len(wanted))
+    needed = wanted > 0
+    return bool((state.idle[needed, node] >= wanted[needed]).all())
 
 
 def _refused(session: session.Session, row: int) -> str:
