@@ -18,6 +18,8 @@ from .harness import Object, Process, World, eventually, reference, tenant_of
 
 pytestmark = pytest.mark.plane
 
+SECRET = "tenantry-webhook-tls"
+
 
 async def in_thread(work: Callable[[], object]) -> None:
     await asyncio.to_thread(work)
@@ -93,7 +95,7 @@ async def test_without_webhooks_tenants_wait_and_the_cluster_goes_on(world: Worl
     await world.namespace("frozen", labels={constants.CORDONED_LABEL: "true"})
     await world.bound("frozen")
     alice, where = world.user(), world.name("prod")
-    secret = await world.admin.get(resources.SECRETS, "capsule-tls", constants.CONTROLLER_NAMESPACE)
+    secret = await world.admin.get(resources.SECRETS, SECRET, constants.CONTROLLER_NAMESPACE)
     async with without_webhook(world):
         await fails_closed(world.namespace("more"))
         await fails_closed(world.labelled(alice, "prod", colour="red"))
@@ -153,7 +155,7 @@ async def test_without_webhooks_tenants_wait_and_the_cluster_goes_on(world: Worl
     assert tenant_of(await world.namespace("more")) == world.name("oil")
     await world.labelled(alice, "prod", colour="red")
     # It comes back with the certificate that was there.
-    again = await world.admin.get(resources.SECRETS, "capsule-tls", constants.CONTROLLER_NAMESPACE)
+    again = await world.admin.get(resources.SECRETS, SECRET, constants.CONTROLLER_NAMESPACE)
     assert again["metadata"]["resourceVersion"] == secret["metadata"]["resourceVersion"]
 
 

@@ -83,7 +83,7 @@ def test_secrets_are_read_by_name_and_at_home_only() -> None:
     assert home["metadata"]["namespace"] == "capsule-system"
     reading = [rule for rule in home["rules"] if "get" in rule["verbs"]]
     secrets = [rule for rule in reading if "secrets" in rule["resources"]]
-    assert [rule["resourceNames"] for rule in secrets] == [["capsule-tls"]]
+    assert [rule["resourceNames"] for rule in secrets] == [["capsule-tls", "tenantry-webhook-tls"]]
     assert not allowed(role("tenantry:controller", "Role"), "", "secrets", "get")
 
 
@@ -100,12 +100,36 @@ def test_secrets_are_read_by_name_and_at_home_only() -> None:
         ("controller", "capsule.clastix.io", "tenants/finalizers", "update"),
         ("controller", "", "namespaces", "create delete list patch watch"),
         ("webhook", "capsule.clastix.io", "tenants", "get list watch"),
-        ("webhook", "admissionregistration.k8s.io", "validatingadmissionpolicies", "create patch"),
+        ("webhook", "admissionregistration.k8s.io", "validatingadmissionpolicies", "create"),
     ],
 )
 def test_what_each_role_cannot_do_without(name: str, group: str, resource: str, verbs: str) -> None:
     found = role(f"tenantry:{name}")
     assert [v for v in verbs.split() if not allowed(found, group, resource, v)] == []
+
+
+def test_no_hooks_but_our_own_can_be_changed() -> None:
+    found = [
+        rule
+        for rule in role("tenantry:webhook")["rules"]
+        if rule["apiGroups"] == ["admissionregistration.k8s.io"] and "patch" in rule["verbs"]
+    ]
+    assert {rule["resources"][0]: rule["resourceNames"] for rule in found} == {
+        "mutatingwebhookconfigurations": ["tenantry"],
+        "validatingwebhookconfigurations": ["tenantry"],
+        "validatingadmissionpolicies": ["tenantry-namespace-ownership"],
+        "validatingadmissionpolicybindings": ["tenantry-namespace-ownership"],
+    }
+    assert all(rule["verbs"] == ["patch"] for rule in found)
+
+
+def test_leases_are_replaced_not_patched() -> None:
+    (leases,) = (
+        rule
+        for rule in role("tenantry:controller", "Role")["rules"]
+        if rule["resources"] == ["leases"]
+    )
+    assert leases["verbs"] == ["create", "get", "update"]
 
 
 def test_the_webhook_writes_nothing_of_the_tenants() -> None:

@@ -80,7 +80,7 @@ def test_what_was_installed_is_well_and_what_is_down_is_named(own: testing.Plane
     code, output = doctor(own, "--all")
     assert "ok       permissions: service accounts may do it all" in output
     assert "ok       clock: this machine agrees with the API server" in output
-    assert "ok       certificates: capsule-tls/tls.crt is valid until" in output
+    assert "ok       certificates: tenantry-webhook-tls/tls.crt is valid until" in output
 
 
 def test_an_unreachable_server_is_a_finding(plane: testing.Plane, tmp_path: Any) -> None:

@@ -210,7 +210,7 @@ def _certificates(facts: Facts) -> Iterator[Finding]:
     yield from unknown(facts, "certificates")
     remedy = (
         f"restart the webhook role; if that does not help: kubectl -n {facts.namespace}"
-        " delete secret capsule-tls"
+        " delete secret tenantry-webhook-tls"
     )
     for one in facts.certificates or ():
         severity: Severity = "ok"

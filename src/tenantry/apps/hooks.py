@@ -22,6 +22,7 @@ from tenantry.tenancy import ownership
 Object = dict[str, Any]
 
 NAME = "tenantry"
+POLICY = "tenantry-namespace-ownership"
 SERVICE = "capsule-webhook-service"
 MUTATE = "/mutate"
 VALIDATE = "/validate"
@@ -265,7 +266,7 @@ def policies() -> list[tuple[resources.Resource, Object]]:
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": "tenantry-namespace-ownership"},
+        "metadata": {"name": POLICY},
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
@@ -320,8 +321,8 @@ def policies() -> list[tuple[resources.Resource, Object]]:
     binding = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": "tenantry-namespace-ownership"},
-        "spec": {"policyName": "tenantry-namespace-ownership", "validationActions": ["Deny"]},
+        "metadata": {"name": POLICY},
+        "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
     }
     return [
         (resources.VALIDATING_POLICIES, policy),

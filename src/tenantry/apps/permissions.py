@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 RBAC = "rbac.authorization.k8s.io"
 
-LEASES = (permissions.Need(resources.LEASES, ("get", "create", "update", "patch"), own=True),)
+LEASES = (permissions.Need(resources.LEASES, ("get", "create", "update"), own=True),)
 
 #: Service account -> needs.
 ROLES: dict[str, tuple[permissions.Need, ...]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,7 +11,6 @@ import msgspec
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
 from tenantry.apps import certificates, evidence, hooks, settings
-from tenantry.kube import errors
 from tenantry.runtime import (
     admission,
     apply,
@@ -18,6 +18,7 @@ from tenantry.runtime import (
     controller,
     manager,
     permissions,
+    store,
     views,
     webhook,
 )
@@ -37,13 +38,21 @@ VALIDATING = (
 )
 
 
+#: Kind -> name of the one object that we keep of it.
+_KEPT = {
+    resources.MUTATING_WEBHOOKS: hooks.NAME,
+    resources.VALIDATING_WEBHOOKS: hooks.NAME,
+    resources.VALIDATING_POLICIES: hooks.POLICY,
+    resources.VALIDATING_POLICY_BINDINGS: hooks.POLICY,
+}
+
 NEEDS = tuple(
-    permissions.Need(resource, (*permissions.READ, *permissions.APPLY))
-    for resource in (
-        resources.MUTATING_WEBHOOKS,
-        resources.VALIDATING_WEBHOOKS,
-        resources.VALIDATING_POLICIES,
-        resources.VALIDATING_POLICY_BINDINGS,
+    need
+    for resource, name in _KEPT.items()
+    for need in (
+        permissions.Need(resource, (*permissions.READ, "create")),
+        # Who could change the hooks of others could send them anything.
+        permissions.Need(resource, ("patch",), names=(name,)),
     )
 )
 
@@ -110,17 +119,10 @@ class Registration:
         )
         self._caches = {}
         self._done = False
-        for resource in (
-            resources.MUTATING_WEBHOOKS,
-            resources.VALIDATING_WEBHOOKS,
-            resources.VALIDATING_POLICIES,
-            resources.VALIDATING_POLICY_BINDINGS,
-        ):
+        for resource, name in _KEPT.items():
             cache = source.informer(resource, views.as_bytes)
             self._caches[resource] = cache
-            self.controller.watches(
-                cache, lambda event: [hooks.NAME] if _ours(event.key[1]) else []
-            )
+            self.controller.watches(cache, _only(name))
         self.controller.enqueue(hooks.NAME)
 
     async def reconcile(self, _: str) -> None:
@@ -141,15 +143,21 @@ class Registration:
         return "" if self._done else "webhook configurations are not written yet"
 
 
-def _ours(name: str) -> bool:
-    return name.startswith(hooks.NAME)
+def _only(name: str) -> Callable[[store.Event[bytes]], list[str]]:
+    return lambda event: [hooks.NAME] if event.key[1] == name else []
 
 
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
     """Add the webhook role to a process."""
     source = part.cluster
     names = hooks.server_names(options.webhook_url, options.namespace)
-    certificate = certificates.ServingCertificate(source.client, options.namespace, names)
+    certificate = certificates.ServingCertificate(
+        source.client,
+        options.namespace,
+        names,
+        secret=lambda: certificates.secret_name(known.directory.config),
+        registry=source.metrics,
+    )
     server = webhook.Server(
         options.webhook_host,
         options.webhook_port,
@@ -175,14 +183,11 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
     async def renew() -> None:
         while True:
             await asyncio.sleep(certificates.POLL)
-            try:
-                if await certificate.refresh():
-                    registration.controller.enqueue(hooks.NAME)
-            except errors.KubeError:
-                # The certificate in use is good for weeks; the next look may succeed.
-                continue
+            if await certificate.renew():
+                registration.controller.enqueue(hooks.NAME)
 
     part.add_check("registration", registration.check)
+    part.add_check("certificate", certificate.check)
     part.add_setup("certificate", first)
     part.add_webhook(server)
     part.add_controller(registration.controller, leader=False)

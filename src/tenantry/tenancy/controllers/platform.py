@@ -108,6 +108,8 @@ class ConfigurationController:
             "spec": {
                 "users": [{"kind": "Group", "name": constants.USER_GROUP}],
                 "enableTLSReconciler": True,
+                # Not the name that is the default: a Capsule beside us has its own there.
+                "overrides": {"TLSSecretName": "tenantry-webhook-tls"},
             },
         }
         try:
