@@ -182,6 +182,63 @@ def test_recorded_snapshots(case: str, binds: int, evictions: int, plans: int) -
     )
 
 
+def test_numa_layout_and_placement() -> None:
+    resources = [{"name": "cpu", "capacity": "4", "allocatable": "4", "available": "1"}]
+    layout = nodes.numa(
+        {
+            "metadata": {"name": "n"},
+            "attributes": [
+                {"name": "topologyManagerPolicy", "value": "restricted"},
+                {"name": "topologyManagerScope", "value": "pod"},
+            ],
+            "zones": [{"name": "zone-0", "type": "Node", "resources": resources}],
+        }
+    )
+    (zone,) = layout.zones
+    assert (layout.policy, layout.scope) == ("restricted", "pod")
+    assert (zone.allocatable, zone.available) == ({"cpu": 4000}, {"cpu": 1000})
+    key = "kai.scheduler/numa-placement-observed"
+    text = '[{"zone": "zone-0", "amount": {"cpu": "3"}}]'
+    assert pods.numa_placement({key: text}) == (("zone-0", (("cpu", 3000),)),)
+    assert pods.numa_placement({key: "{"}) == ()
+
+
+def test_local_volumes_bind_pods_to_their_node() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    amounts = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
+    unbound = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    term = {"matchExpressions": [{"key": "host", "operator": "In", "values": ["b"]}]}
+    content = archive.write(
+        {
+            "nodes": [
+                {"metadata": {"name": name, "labels": {"host": name}}, "status": ready | amounts}
+                for name in "ab"
+            ],
+            "queues": [
+                {
+                    "metadata": {"name": "q"},
+                    "spec": {"resources": dict.fromkeys(("cpu", "gpu", "memory"), unbound)},
+                }
+            ],
+            "podGroups": [{"metadata": {"name": "g", "namespace": "ns"}, "spec": {"queue": "q"}}],
+            "pods": [pod(spec={"volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]})],
+            "persistentVolumeClaims": [
+                {"metadata": {"name": "data", "namespace": "ns"}, "spec": {"volumeName": "v"}}
+            ],
+            "persistentVolumes": [
+                {
+                    "metadata": {"name": "v"},
+                    "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}},
+                }
+            ],
+        }
+    )
+    snapshot = archive.read(content, now=NOW)
+    assert snapshot.skipped == []
+    (bind,) = cycle.Engine(snapshot.settings).run(snapshot.seen, now=NOW).binds
+    assert bind.node == "b"
+
+
 def test_one_bad_object_is_skipped() -> None:
     good = {
         "metadata": {"name": "n"},

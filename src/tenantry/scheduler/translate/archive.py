@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry.core import errors as core_errors
-from tenantry.scheduler.engine import config, errors, observed
-from tenantry.scheduler.translate import devices, groups, nodes, pods
+from tenantry.scheduler.engine import config, errors, observed, specs
+from tenantry.scheduler.translate import devices, groups, nodes, pods, volumes
 
 Json = Mapping[str, Any]
 #: More than this unpacked is not a snapshot.
@@ -89,7 +89,15 @@ def load(content: Json, *, now: float) -> Snapshot:
                 name = (item.get("metadata") or {}).get("name", "?")
                 skipped.append(f"{kind} {name}: {problem}")
 
-    fold("nodes", lambda item: seen.put_node(nodes.node(item)))
+    layouts: dict[str, specs.Numa] = {}
+    fold(
+        "nodeResourceTopologies",
+        lambda item: layouts.__setitem__(item["metadata"]["name"], nodes.numa(item)),
+    )
+    fold(
+        "nodes",
+        lambda item: seen.put_node(nodes.node(item, layouts.get(item["metadata"]["name"]))),
+    )
     fold("topologies", lambda item: seen.put_topology(nodes.topology(item)))
     devices.fold(seen, raw, skipped)
     fold("queues", lambda item: seen.put_queue(groups.queue(item, missing_is_zero=True)))
@@ -121,6 +129,8 @@ def load(content: Json, *, now: float) -> Snapshot:
         seen.put_task(translator.task(item, now=now, bound_to=bound.get(key, "")))
 
     fold("pods", put_pod)
+    if raw.get("persistentVolumeClaims"):
+        seen.put_volumes(volumes.usable_on(raw, seen))
     if raw.get("configMaps"):
         seen.put_config_maps(
             (m["metadata"].get("namespace", ""), m["metadata"]["name"]) for m in raw["configMaps"]

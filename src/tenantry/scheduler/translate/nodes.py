@@ -15,8 +15,8 @@ _BYTES_FROM = 1 << 20
 _MIB_STEP = 100
 
 
-def node(item: Json) -> specs.Node:
-    """Translate a Node."""
+def node(item: Json, layout: specs.Numa | None = None) -> specs.Node:
+    """Translate a Node, with its NUMA layout if there is one."""
     meta, status = item["metadata"], item.get("status") or {}
     spec = item.get("spec") or {}
     labels: dict[str, str] = meta.get("labels") or {}
@@ -39,6 +39,7 @@ def node(item: Json) -> specs.Node:
         gpu_memory_synced=synced,
         gpu_count=_count(labels, allocatable),
         mig=_mig(labels),
+        numa=layout,
     )
 
 
@@ -74,6 +75,28 @@ def _mig(labels: Mapping[str, str]) -> str:
     if labels.get("node-role.kubernetes.io/mig-enabled") == "false":
         return ""
     return strategy if strategy in ("single", "mixed") else ""
+
+
+def numa(item: Json) -> specs.Numa:
+    """Translate a NodeResourceTopology; the node has the same name."""
+    policy, scope = "none", "container"
+    for attribute in item.get("attributes") or ():
+        if attribute.get("name") == "topologyManagerPolicy":
+            policy = attribute.get("value", policy)
+        elif attribute.get("name") == "topologyManagerScope":
+            scope = attribute.get("value", scope)
+    zones = []
+    for zone in item.get("zones") or ():
+        if zone.get("type", "Node") == "Node":
+            named = {entry["name"]: entry for entry in zone.get("resources") or ()}
+            amount = {
+                field: amounts.resource_list(
+                    {name: entry.get(field, "0") for name, entry in named.items()}
+                )
+                for field in ("allocatable", "available")
+            }
+            zones.append(specs.Zone(name=zone["name"], **amount))
+    return specs.Numa(policy=policy, scope=scope, zones=tuple(zones))
 
 
 def topology(item: Json) -> specs.Topology:

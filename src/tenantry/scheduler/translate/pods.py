@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tenantry.core import clock
+from tenantry.core import clock, errors
 from tenantry.scheduler.engine import specs, status
 from tenantry.scheduler.translate import amounts
 
@@ -16,6 +16,8 @@ RESERVATION_NAMESPACE = "kai-resource-reservation"
 GROUP_LABEL = "runai-gpu-group"
 MILLION = 1_000_000
 
+_OBSERVED = "kai.scheduler/numa-placement-observed"
+_PREDICTED = "kai.scheduler/numa-placement-predicted"
 _JOB_ROLE = "training.kubeflow.org/job-role"
 _RAY_TYPE = "ray.io/node-type"
 
@@ -67,6 +69,8 @@ class Translator:
             foreign=not ours,
             reservation=reservation,
             guaranteed=_guaranteed(spec),
+            numa=numa_placement(notes),
+            containers=_containers(spec),
         )
 
     def requests(self, spec: Json) -> dict[str, int]:
@@ -111,7 +115,7 @@ class Translator:
             affinity = parts.get("affinity") or {}
             found = self._constraints[key] = specs.Constraints(
                 selector=tuple(sorted((parts.get("nodeSelector") or {}).items())),
-                affinity=_node_terms(affinity),
+                affinity=node_terms(affinity),
                 preferred=_preferred(affinity),
                 tolerations=tuple(_toleration(t) for t in parts.get("tolerations") or ()),
                 nominated=nominated,
@@ -151,6 +155,22 @@ class Translator:
         return found
 
 
+def numa_placement(
+    notes: Mapping[str, str],
+) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+    """Return where a pod sits by zone, as observed, else as predicted; nothing if unreadable."""
+    text = notes.get(_OBSERVED) or notes.get(_PREDICTED)
+    if not text:
+        return ()
+    try:
+        return tuple(
+            (entry["zone"], tuple(sorted(amounts.resource_list(entry["amount"]).items())))
+            for entry in json.loads(text)
+        )
+    except (ValueError, KeyError, TypeError, errors.TenantryError):
+        return ()
+
+
 def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
     """Return the shared devices of a pod, from the one label or from one label per device."""
     single = labels.get(GROUP_LABEL)
@@ -186,6 +206,14 @@ def _of(container: Json) -> dict[str, int]:
     asked = amounts.resource_list(resources.get("limits"))
     asked.update(amounts.resource_list(resources.get("requests")))
     return asked
+
+
+def _containers(spec: Json) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """Return the requests of single containers, where there are several to be aligned."""
+    containers = spec.get("containers") or ()
+    if len(containers) < 2:
+        return ()
+    return tuple(tuple(sorted(_of(container).items())) for container in containers)
 
 
 def _fraction(notes: Mapping[str, str]) -> tuple[int, int, int]:
@@ -271,7 +299,7 @@ def _term(term: Json) -> tuple[specs.Requirement, ...]:
     return _requirements(term.get("matchExpressions")) + fields
 
 
-def _node_terms(affinity: Json) -> specs.Terms:
+def node_terms(affinity: Json) -> specs.Terms:
     required = (affinity.get("nodeAffinity") or {}).get(
         "requiredDuringSchedulingIgnoredDuringExecution"
     ) or {}
