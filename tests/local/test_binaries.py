@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.local import programs
 
-from tenantry.local import artefacts, binaries, cache, download, errors, plan, progress
+from tenantry.local import artefacts, binaries, cache, download, errors, plan, progress, state
 
 WANTED = [plan.ETCD, plan.KUBECTL]
 
@@ -192,6 +193,19 @@ def test_two_at_once_make_once(tmp_path: Path) -> None:
         thread.join(20)
     assert results[0] == results[1]
     assert builds.asked == WANTED
+
+
+def test_whoever_makes_them_for_ever_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binaries, "WAIT", 0.1)
+    kept = cache.Cache(tmp_path / "cache")
+    kept.prepare(0)
+    with (
+        state.locked(kept.lock),
+        pytest.raises(errors.HeldError, match=rf"process {os.getpid()} still holds .*lock after 0"),
+    ):
+        resolve(tmp_path)
 
 
 def test_a_full_disk_ends_it(tmp_path: Path) -> None:

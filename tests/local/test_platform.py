@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +18,18 @@ import msgspec
 import pytest
 
 from tenantry.core import errors as core_errors
-from tenantry.local import cache, errors, nodes, plan, progress, state, status, supervision, testing
+from tenantry.local import (
+    cache,
+    errors,
+    nodes,
+    plan,
+    progress,
+    state,
+    status,
+    stopping,
+    supervision,
+    testing,
+)
 from tenantry.local import platform as platforms
 
 #: The least that can be ready: etcd and one API server.
@@ -354,6 +364,92 @@ class TestWithoutStarting:
         assert again == changed
 
 
+class TestWaitingForOthers:
+    """Who holds what for too long is named; nobody waits for ever."""
+
+    def test_another_up(
+        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(platforms, "SETUP_TIMEOUT", 0.1)
+        state.prepare(platform.paths, minimum_free=0)
+        with (
+            state.locked(platform.paths.setup_lock),
+            pytest.raises(errors.HeldError, match=rf"process {os.getpid()} still holds .*up\.lock"),
+        ):
+            platform.up(SMALL, progress.Silent())
+
+    def test_a_failed_supervisor_that_does_not_go(
+        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(platforms, "STOP_TIMEOUT", 0.1)
+        described(platform)
+        told = status.Status(name="one", phase="failed", reason="etcd: exited with code 1")
+        status.store(told, platform.paths)
+        with (
+            state.locked(platform.paths.lock),
+            pytest.raises(
+                errors.StartFailedError, match=rf"code 1; process {os.getpid()} still holds"
+            ),
+        ):
+            platform.up(SMALL, progress.Silent())
+
+    def test_a_supervisor_that_ignores_the_request(
+        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(platforms, "STOP_TIMEOUT", 0.1)
+        asked: list[int] = []
+        monkeypatch.setattr(stopping, "terminate", asked.append)
+        state.prepare(platform.paths, minimum_free=0)
+        with state.locked(platform.paths.lock), pytest.raises(errors.HeldError):
+            platform._stop(None)
+        assert asked[0] == os.getpid()
+
+
+class TestWhileItRuns:
+    """What a running platform cannot take over is refused, by the flag's name."""
+
+    @pytest.fixture
+    def running(self, platform: platforms.Platform) -> Iterator[platforms.Platform]:
+        described(platform, {plan.ETCD: "/elsewhere/etcd"})
+        status.store(status.Status(name="one", phase="ready"), platform.paths)
+        lock = state.Lock(platform.paths.lock)
+        assert lock.acquire()
+        yield platform
+        lock.release()
+
+    @pytest.mark.parametrize(
+        ("flag", "options"),
+        [
+            ("--nodes", platforms.Options(nodes=nodes.generated(1, 0))),
+            ("--api-servers", platforms.Options(api_servers=2)),
+            ("--api-port", platforms.Options(api_port=20002)),
+        ],
+    )
+    def test_a_change(
+        self, running: platforms.Platform, flag: str, options: platforms.Options
+    ) -> None:
+        with pytest.raises(errors.LocalError, match=rf"runs; {flag} takes effect when it starts"):
+            running.up(options, progress.Silent())
+
+    def test_other_binaries(self, running: platforms.Platform, tmp_path: Path) -> None:
+        own = tmp_path / "bin"
+        own.mkdir()
+        options = platforms.Options(bin_dir=str(own))
+        assert running.up(options, progress.Silent()) is None, "it has nothing to offer"
+        (own / plan.ETCD).touch()
+        with pytest.raises(errors.LocalError, match="--bin-dir takes effect when it starts"):
+            running.up(options, progress.Silent())
+        described(running, {plan.ETCD: str(own / plan.ETCD)})
+        assert running.up(options, progress.Silent()) is None
+
+
+def described(platform: platforms.Platform, binaries: dict[str, str] | None = None) -> None:
+    """Store a plan as `up` would, without starting anything."""
+    state.prepare(platform.paths, minimum_free=0)
+    made = plan.Plan(name="one", binaries=binaries or {}, api_ports=(20001,))
+    plan.store(made, platform.paths)
+
+
 class _Usage:
     free = 3 * 2**20
 
@@ -387,16 +483,3 @@ class TestStatus:
         unit = status.UnitStatus(name="etcd", kind="process", phase="ready", took=1.5)
         status.store(status.Status(name="one", phase="ready", units=(unit,)), paths)
         assert json.loads(paths.status.read_text())["units"][0]["took"] == 1.5
-
-
-def test_stopping_is_for_the_main_thread_only() -> None:
-    seen: list[str] = []
-
-    def block() -> None:
-        with platforms.stoppable():
-            seen.append("ran")
-
-    thread = threading.Thread(target=block)
-    thread.start()
-    thread.join()
-    assert seen == ["ran"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,34 @@ class TestWrite:
         assert target.read_bytes() == b"one"
         assert list(tmp_path.iterdir()) == [target]
 
+    @pytest.mark.parametrize(("durable", "synced"), [(True, ["file", "directory"]), (False, [])])
+    def test_survives_a_power_cut(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        durable: bool,
+        synced: list[str],
+    ) -> None:
+        """The content is on the disk before it gets its name, and then the name is."""
+        path = tmp_path / "file"
+        seen: list[str] = []
+
+        def fsync(descriptor: int) -> None:
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                assert path.exists()
+                seen.append("directory")
+            else:
+                assert found.st_size == 7
+                assert not path.exists()
+                seen.append("file")
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        state.write(path, b"content", durable=durable)
+        assert path.read_bytes() == b"content"
+        assert seen == synced
+
     def test_into_nowhere(self, tmp_path: Path) -> None:
         with pytest.raises(errors.StorageError, match="No such file or directory"):
             state.write(tmp_path / "not" / "there", b"")
@@ -145,6 +174,18 @@ class TestLock:
     def test_where_nothing_can_be_written(self, tmp_path: Path) -> None:
         with pytest.raises(errors.StorageError):
             state.Lock(tmp_path / "no" / "lock").acquire()
+
+    def test_waiting_for_it_has_an_end(self, tmp_path: Path) -> None:
+        path = tmp_path / "lock"
+        state.await_release(path, 0.1)
+        asked: list[int] = []
+        with (
+            state.locked(path),
+            pytest.raises(errors.HeldError, match=f"end it with: kill {os.getpid()}") as caught,
+        ):
+            state.await_release(path, 0.1, ask=asked.append)
+        assert caught.value.pid == os.getpid()
+        assert set(asked) == {os.getpid()}
 
 
 def test_platforms_are_those_with_a_plan(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from tenantry.core import clock
 from tenantry.local import artefacts, build, cache, download, errors, progress, state
 
 #: A directory with binaries of one's own, used as they are.
 BIN_DIR = "TENANTRY_BIN_DIR"
 SUMS = "SHA256SUMS"
+#: Seconds to wait for another process that makes binaries: a build on a small machine takes 1,500.
+WAIT = 3600.0
 #: Bytes of all binaries together, and as much again while one is made.
 ROOM = 2**30
 
@@ -116,8 +119,12 @@ def _make_missing(
     lock = state.Lock(kept.lock)
     if not lock.acquire():
         with report.step("waiting") as step:
+            deadline = clock.monotonic() + WAIT
             while not lock.acquire():
-                step.detail = f"for process {state.holder(kept.lock)}, which makes the binaries"
+                holder = state.holder(kept.lock)
+                if clock.monotonic() > deadline:
+                    raise errors.HeldError(kept.lock, holder, WAIT)
+                step.detail = f"for process {holder}, which makes the binaries"
                 time.sleep(0.5)
     try:
         kept.sweep()

@@ -32,6 +32,16 @@ class NotRunningError(LocalError):
         super().__init__(f'platform "{name}" does not run; start it with "tenantry local up"')
 
 
+class HeldError(LocalError):
+    """Raised when somebody holds a lock for longer than their work can take."""
+
+    def __init__(self, path: Path, pid: int | None, seconds: float) -> None:
+        self.pid = pid
+        who = f"process {pid}" if pid else "a process that does not say who it is"
+        hint = f"; see what it does, or end it with: kill {pid}" if pid else ""
+        super().__init__(f"{who} still holds {path} after {seconds:g} s{hint}")
+
+
 class PortTakenError(LocalError):
     """Raised when a port that kubeconfigs depend on is used by somebody else."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tenantry.local import (
     progress,
     state,
     status,
+    stopping,
     supervision,
 )
 
@@ -34,6 +34,10 @@ from tenantry.local import (
 READY_TIMEOUT = 300.0
 #: Seconds for which the supervisor may take to stop all; each unit has its own grace in it.
 STOP_TIMEOUT = 90.0
+#: Seconds to wait for another `up` that prepares the platform, which may have to build binaries.
+SETUP_TIMEOUT = 3600.0
+#: Seconds within which a supervisor detaches itself or, once killed, is gone.
+QUICK_TIMEOUT = 60.0
 _POLL = 0.05
 #: Free bytes below which etcd cannot be expected to work.
 _FULL = 64 * 2**20
@@ -118,7 +122,7 @@ class Platform:
             report.note(f'platform "{self.name}" runs already')
             self._await_ready(report)
             return None
-        with stoppable(), state.locked(self.paths.setup_lock) as free:
+        with stopping.stoppable(), state.locked(self.paths.setup_lock) as free:
             if not free:
                 report.note("another `tenantry local up` prepares this platform; waiting for it")
                 self._await_supervisor()
@@ -158,12 +162,9 @@ class Platform:
         """Take back a supervisor that was just started."""
         if child is not None:
             child.kill()
-            child.wait()
+            child.wait(QUICK_TIMEOUT)
             return
-        while (pid := state.holder(self.paths.lock)) is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
-            time.sleep(_POLL)
+        state.await_release(self.paths.lock, STOP_TIMEOUT, ask=stopping.terminate)
 
     def down(self, report: progress.Progress) -> bool:
         """Stop the platform, or the `up` that prepares it; tell whether there was one."""
@@ -178,8 +179,7 @@ class Platform:
                 for pid in pids:
                     if pid not in asked:
                         asked.append(pid)
-                        with contextlib.suppress(ProcessLookupError):
-                            os.kill(pid, signal.SIGTERM)
+                        stopping.terminate(pid)
                 if clock.monotonic() > deadline:
                     raise errors.LocalError(f"still running after {STOP_TIMEOUT:g} s: {pids}")
                 time.sleep(_POLL)
@@ -279,6 +279,11 @@ class Platform:
             )
             if wanted is not None and wanted != has
         ]
+        own = Path(options.bin_dir).absolute() if options.bin_dir else None
+        for name, path in running.binaries.items():
+            if own and (own / name).exists() and own / name != Path(path):
+                changed.append("--bin-dir")
+                break
         if changed:
             raise errors.LocalError(
                 f'platform "{self.name}" runs; {", ".join(changed)} takes effect when it starts:'
@@ -299,11 +304,11 @@ class Platform:
         if tied:
             return child
         try:
-            code = child.wait()
+            code = child.wait(QUICK_TIMEOUT)
         except BaseException:
             # Before it has the lock, `down` would not see it.
             child.kill()
-            child.wait()
+            child.wait(QUICK_TIMEOUT)
             raise
         if code not in {0, state.ALREADY}:
             raise errors.StartFailedError(
@@ -314,9 +319,12 @@ class Platform:
         return None
 
     def _await_supervisor(self) -> None:
-        while state.holder(self.paths.setup_lock) is not None:
+        deadline = clock.monotonic() + SETUP_TIMEOUT
+        while (pid := state.holder(self.paths.setup_lock)) is not None:
             if state.holder(self.paths.lock) is not None:
                 return
+            if clock.monotonic() > deadline:
+                raise errors.HeldError(self.paths.setup_lock, pid, SETUP_TIMEOUT)
             time.sleep(_POLL)
         if state.holder(self.paths.lock) is None:
             raise errors.StartFailedError(self.name, "the `up` that prepared it gave up")
@@ -339,12 +347,16 @@ class Platform:
             if phase is supervision.Overall.READY:
                 return
             if phase is supervision.Overall.FAILED:
-                while state.holder(self.paths.lock) is not None:
-                    time.sleep(_POLL)  # it has said its last word, and is about to go
+                reason = now.reason
+                try:
+                    # It has said its last word, and is about to go.
+                    state.await_release(self.paths.lock, STOP_TIMEOUT)
+                except errors.HeldError as err:
+                    reason = f"{reason}; {err}"
                 unit_name = now.reason.partition(":")[0]
                 tail = children.tail(self.paths.log(unit_name), _TAIL)
                 raise errors.StartFailedError(
-                    self.name, now.reason, f"{self.paths.log(unit_name)}:\n{tail}" if tail else ""
+                    self.name, reason, f"{self.paths.log(unit_name)}:\n{tail}" if tail else ""
                 )
             if phase is supervision.Overall.STOPPING:
                 raise errors.StartFailedError(self.name, "it was stopped meanwhile")
@@ -362,30 +374,6 @@ class Platform:
         """Tell whether the supervisor has said itself, before it ended, how it ended."""
         over = {supervision.Overall.FAILED.value}
         return status.load(self.paths).phase in over
-
-
-class Interrupted(BaseException):
-    """Raised in the main thread when `down` stops an `up`; passes through every handler."""
-
-
-@contextlib.contextmanager
-def stoppable() -> Iterator[None]:
-    """Turn SIGTERM, which `down` sends, into an orderly end of the block."""
-
-    def stop(_number: int, _frame: object) -> None:
-        raise Interrupted
-
-    try:
-        before = signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not the main thread, which signals do not reach anyway
-        yield
-        return
-    try:
-        yield
-    except Interrupted:
-        raise errors.LocalError("stopped by `tenantry local down`") from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def kubectl(described: plan.Plan) -> Path:

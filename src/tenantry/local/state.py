@@ -1,7 +1,7 @@
 """Where a platform keeps what it knows, and who may touch it.
 
-Files appear whole or not at all: they are written beside their place and renamed. Everything is
-for the owner's eyes only, for keys lie among it.
+Files appear whole or not at all, also after a power cut: they are written beside their place,
+brought to the disk and renamed. Everything is for the owner's eyes only, for keys lie among it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tenantry.core import clock, names
 from tenantry.core import errors as core_errors
-from tenantry.core import names
 from tenantry.local import errors
 
 #: A fresh platform takes about 150 MiB, most of it etcd's preallocated log.
@@ -30,6 +30,7 @@ DETACH = "--detach"
 DIE_WITH = "--die-with="
 #: The supervisor's exit code when another one has the platform.
 ALREADY = 75
+_POLL = 0.05
 
 
 @dataclass(frozen=True)
@@ -155,19 +156,36 @@ def require_room(directory: Path, minimum: int) -> None:
         )
 
 
-def write(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Put `content` at `path`, whole or not at all."""
+def write(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Put `content` at `path`, whole or not at all.
+
+    :param durable: False = it need not be there after a power cut
+    """
     temporary = None
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             os.fchmod(descriptor, mode)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
         Path(temporary).rename(path)
+        if durable:
+            _sync(path.parent)
     except OSError as err:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         raise errors.StorageError.of(path, err) from err
+
+
+def _sync(directory: Path) -> None:
+    """Bring a directory's entries to the disk: a new name is one of them."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read(path: Path) -> bytes | None:
@@ -250,3 +268,19 @@ def holder(path: Path) -> int | None:
         return None
     finally:
         os.close(file)
+
+
+def await_release(
+    path: Path, seconds: float, *, ask: Callable[[int], None] = lambda _pid: None
+) -> None:
+    """Wait until nobody holds a lock.
+
+    :param ask: called with the holder's process id, again and again
+    :raises HeldError: when it is still held after that many seconds
+    """
+    deadline = clock.monotonic() + seconds
+    while (pid := holder(path)) is not None:
+        if clock.monotonic() > deadline:
+            raise errors.HeldError(path, pid, seconds)
+        ask(pid)
+        time.sleep(_POLL)

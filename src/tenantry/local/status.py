@@ -55,4 +55,6 @@ def load(paths: state.Layout) -> Status:
 
 
 def store(status: Status, paths: state.Layout) -> None:
-    state.write(paths.status, msgspec.json.format(msgspec.json.encode(status)))
+    # It is about processes, which no power cut survives.
+    content = msgspec.json.format(msgspec.json.encode(status))
+    state.write(paths.status, content, durable=False)
