@@ -16,7 +16,8 @@ NOW = 1_800_000_000.0
 
 
 def claims(*uids: str) -> list[ledger.Claim]:
-    return [ledger.Claim(uid=uid, name=f"ns-{uid}") for uid in uids]
+    """Return a claim per uid; of `b/2` and `b/3` the name is `b`."""
+    return [ledger.Claim(uid=uid, name=f"ns-{uid.partition('/')[0]}") for uid in uids]
 
 
 def fold(
@@ -83,6 +84,34 @@ def test_refusal_writes_nothing() -> None:
     assert (folded.granted, folded.changed) == (frozenset(), False)
 
 
+def test_attempts_at_one_name_take_one_place() -> None:
+    """Somebody after us refuses each time: only one of them can ever come to exist."""
+    folded = fold([], {"x"}, "a/1", "a/2", "a/3", "b/1", "c/1")
+    assert folded.granted == {"a/1", "a/2", "a/3", "b/1"}
+    assert [r["id"] for r in folded.reservations] == ["a/1", "a/2", "a/3", "b/1"]
+    assert ledger.status(folded)["reserved"] == "2"
+    later = fold(folded.reservations, {"x", "a/2"}, "c/1", limit=4)
+    # The others of its name are not yet known to have failed.
+    assert [r["id"] for r in later.reservations] == ["a/1", "a/3", "b/1"]
+    assert later.granted == frozenset()
+
+
+def test_attempts_at_one_name_are_bounded() -> None:
+    many = [f"a/{number}" for number in range(ledger.MOST_OF_ONE_NAME)]
+    folded = fold([], set(), *many, "a/more", "b/1")
+    assert folded.granted == {*many, "b/1"}
+    assert folded.crowded == {"a/more"}
+    assert not fold([], set(), "a/1", limit=0).crowded
+
+
+def test_a_reservation_that_does_not_say_when_it_ends_ends_after_its_lifetime() -> None:
+    (made,) = fold([], set(), "a").reservations
+    del made["expiresAt"]
+    assert fold([made], set(), now=NOW + 60).reservations == [made]
+    assert fold([made], set(), now=NOW + 62).reservations == []
+    assert ledger.expiry(made, 60) == NOW + 61
+
+
 @given(
     limit=st.integers(0, 8),
     steps=st.lists(
@@ -95,11 +124,17 @@ def test_never_exceeds_whatever_happens(limit: int, steps: list[tuple[str, int]]
     reservations: list[dict[str, Any]] = []
     exist: set[str] = set()
     pending: dict[str, float] = {}
+
+    def names(uids: set[str]) -> set[str]:
+        return {uid.partition("/")[0] for uid in uids}
+
     now, serial = NOW, 0
     for action, number in steps:
         pending = {uid: since for uid, since in pending.items() if now - since < 60}
         if action == "ask":
-            uid, serial = f"u{serial}", serial + 1
+            uid, serial = f"{'abcdefghij'[number]}/{serial}", serial + 1
+            if names({uid}) <= names(exist):
+                continue  # a name that is taken is refused before it is counted
             folded = fold(reservations, exist, uid, limit=limit, now=now)
             reservations = folded.reservations
             if uid in folded.granted:
@@ -107,14 +142,14 @@ def test_never_exceeds_whatever_happens(limit: int, steps: list[tuple[str, int]]
         elif action in {"appear", "fail"} and pending:
             uid = sorted(pending)[number % len(pending)]
             del pending[uid]
-            if action == "appear":
+            if action == "appear" and not names({uid}) <= names(exist):
                 exist.add(uid)
         elif action == "delete" and exist:
             exist.discard(sorted(exist)[number % len(exist)])
         else:
             now += number * 10
         assert len(exist) <= limit
-        assert len(exist | set(pending)) <= limit
+        assert len(names(exist | set(pending))) <= limit
 
 
 def test_one_ledger_per_tenant_and_incarnation() -> None:

@@ -27,7 +27,15 @@ Object = dict[str, Any]
 #: Reservations held open at once in one ledger; more are refused, so that it stays an object.
 MOST = 1024
 
+#: As many of one name. Who tries once a second, and is refused by somebody after us each time,
+#: never has more than that open.
+MOST_OF_ONE_NAME = 64
+
 ONE = quantity.Quantity(quantity.NANO)
+_NOTHING = quantity.Quantity(0)
+
+#: Kind, namespace, name.
+_Place = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class Fold:
 
     :param reservations: the ledger's new list, in wire form
     :param granted: uids of the claims that may proceed
+    :param crowded: uids of those for which there is room, but too many attempts are undecided
     :param used: what existed when it was decided
     :param reserved: what the reservations add to that
     :param changed: whether the ledger must be written for this to hold
@@ -58,6 +67,7 @@ class Fold:
     reserved: quantity.Quantity
     granted: frozenset[str]
     changed: bool
+    crowded: frozenset[str] = frozenset()
 
 
 def fold(
@@ -72,39 +82,73 @@ def fold(
 ) -> Fold:
     """Fold claims into a ledger, first come first served.
 
+    Of all that is reserved under one name only one object can come to exist, so together they
+    take the place of the largest: who tries again what somebody after us refuses takes no more.
+
     :param used: what exists, from a listing made after the ledger was read
     :param observed: uids in that listing
     :param lifetime: seconds after which a reservation whose object does not exist cannot become
         one any more: the API server's request time-out, counted from the moment of reserving
     """
     before = list(reservations)
-    kept = [r for r in before if _open(r, observed, now)]
+    kept = [r for r in before if _open(r, observed, now, lifetime)]
     held = {str(r["objectRef"]["uid"]) for r in kept}
-    reserved = quantity.Quantity(0)
+    places: dict[_Place, quantity.Quantity] = {}
+    count: dict[_Place, int] = {}
     for reservation in kept:
-        reserved = reserved + quantity.parse(reservation["usage"])
-    granted = set()
+        place = _place(reservation["objectRef"])
+        taken = quantity.parse(reservation["usage"])
+        places[place] = max(places.get(place, _NOTHING), taken)
+        count[place] = count.get(place, 0) + 1
+    reserved = sum(places.values(), _NOTHING)
+    granted, crowded = set(), set()
     for claim in claims:
         if claim.uid in held or claim.uid in observed:
             granted.add(claim.uid)
-        elif used + reserved + claim.amount <= limit and len(kept) < MOST:
-            reserved = reserved + claim.amount
-            kept.append(_reservation(claim, now, lifetime))
-            held.add(claim.uid)
-            granted.add(claim.uid)
-    return Fold(kept, used, reserved, frozenset(granted), kept != before)
+            continue
+        made = _reservation(claim, now, lifetime)
+        place = _place(made["objectRef"])
+        taken = places.get(place, _NOTHING)
+        more = max(claim.amount - taken, _NOTHING)
+        if used + reserved + more > limit:
+            continue
+        if len(kept) >= MOST or count.get(place, 0) >= MOST_OF_ONE_NAME:
+            crowded.add(claim.uid)
+            continue
+        places[place] = taken + more
+        count[place] = count.get(place, 0) + 1
+        reserved = reserved + more
+        kept.append(made)
+        held.add(claim.uid)
+        granted.add(claim.uid)
+    return Fold(kept, used, reserved, frozenset(granted), kept != before, frozenset(crowded))
 
 
-def _open(reservation: Mapping[str, Any], observed: Collection[str], now: float) -> bool:
+def _place(reference: Mapping[str, Any]) -> _Place:
+    """Return what only one object can be: a name in a namespace, of one kind."""
+    kind, namespace = reference.get("kind", ""), reference.get("namespace", "")
+    # What has no name yet is nobody else's.
+    return str(kind), str(namespace), str(reference.get("name") or reference["uid"])
+
+
+def _open(
+    reservation: Mapping[str, Any], observed: Collection[str], now: float, lifetime: float
+) -> bool:
     """Release only on evidence: the object was seen, or it can no longer appear."""
     if reservation["objectRef"]["uid"] in observed:
         return False
-    return now < expiry(reservation)
+    return now < expiry(reservation, lifetime)
 
 
-def expiry(reservation: Mapping[str, Any]) -> float:
-    """Return when a reservation without an object may be released, seconds since the epoch."""
-    return clock.parse_rfc3339(reservation["expiresAt"])
+def expiry(reservation: Mapping[str, Any], lifetime: float) -> float:
+    """Return when a reservation without an object may be released, seconds since the epoch.
+
+    :param lifetime: what one that does not say is given, from its creation
+    """
+    stated = reservation.get("expiresAt")
+    if stated:
+        return clock.parse_rfc3339(stated)
+    return clock.parse_rfc3339(reservation["createdAt"]) + lifetime + 1
 
 
 def _reservation(claim: Claim, now: float, lifetime: float) -> Object:

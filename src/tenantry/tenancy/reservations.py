@@ -7,6 +7,7 @@ retry loop lets 30 of 200 concurrent requests through; this one lets all through
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,17 @@ QUOTA_EXCEEDED = "Cannot exceed Namespace quota: please, reach out to the system
 TRY_AGAIN = (
     "the namespace could not be counted against the quota of tenant {tenant} in time; try again"
 )
+TOO_MANY = (
+    "too many attempts to create namespace {name} are undecided; stop trying for a minute, and see "
+    "why the earlier ones were refused"
+)
+NO_HOME = (
+    'namespace "{namespace}", in which Tenantry counts, does not exist, so no namespace of tenant '
+    "{tenant} can be counted against its quota"
+)
+
+#: Seconds before a lost race is run again: at first, and at most.
+FIRST_WAIT, LONGEST_WAIT = 0.01, 0.5
 
 
 NEEDS = (
@@ -45,7 +57,7 @@ class _Waiting:
     claim: ledger.Claim
     owner: tenant.Tenant
     dry_run: bool
-    answer: asyncio.Future[bool]
+    answer: asyncio.Future[verdicts.Denial | None]
 
 
 @dataclass(slots=True)
@@ -70,11 +82,13 @@ class NamespaceReservations:
         *,
         now: Callable[[], float] = clock.wall,
         lifetime: float = REQUEST_TIMEOUT,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self._client = client
         self._namespace = namespace
         self._now = now
         self._lifetime = lifetime
+        self._rng = rng
         self._lines: dict[str, _Line] = {}
 
     async def reserve(
@@ -88,18 +102,17 @@ class NamespaceReservations:
         """
         if not counted(owner):
             return None
-        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[verdicts.Denial | None] = asyncio.get_running_loop().create_future()
         line = self._lines.setdefault(owner.metadata.uid, _Line())
         line.waiting.append(_Waiting(claim, owner, dry_run, future))
         if line.writer is None:
             line.writer = asyncio.create_task(self._write(owner.metadata.uid, line))
         try:
             async with asyncio.timeout(deadline):
-                granted = await future
+                return await future
         except TimeoutError:
             message = TRY_AGAIN.format(tenant=owner.metadata.name)
             return verdicts.Denial(message, code=503)
-        return None if granted else verdicts.Denial(QUOTA_EXCEEDED)
 
     async def settle(self, owner: tenant.Tenant) -> float | None:
         """Drop reservations whose object was seen or can no longer appear.
@@ -112,7 +125,7 @@ class NamespaceReservations:
             return None
         folded = self._fold(owner, _reservations(found), await self._observed(owner), [])
         await self._save(found, folded)
-        left = [ledger.expiry(reservation) for reservation in folded.reservations]
+        left = [ledger.expiry(reservation, self._lifetime) for reservation in folded.reservations]
         return min(left) if left else None
 
     async def _write(self, uid: str, line: _Line) -> None:
@@ -135,24 +148,31 @@ class NamespaceReservations:
         """Fold a batch into the ledger; a lost race or an unknown outcome is read back."""
         # The youngest reading of the tenant has the limit that counts.
         owner = batch[-1].owner
+        lost = 0
         while batch := [waiting for waiting in batch if not waiting.answer.done()]:
             binding = [waiting.claim for waiting in batch if not waiting.dry_run]
             trial = [waiting.claim for waiting in batch if waiting.dry_run]
-            granted: set[str] = set()
             try:
                 found = await self._read(owner, create=bool(binding)) or {}
                 observed = await self._observed(owner)
                 folded = self._fold(owner, _reservations(found), observed, binding)
                 await self._save(found, folded)
-            except (errors.Conflict, errors.OutcomeUnknown, errors.NotFound):
+            except (errors.Conflict, errors.OutcomeUnknown, errors.NotFound) as problem:
+                if _homeless(problem):
+                    message = NO_HOME.format(namespace=self._namespace, tenant=owner.metadata.name)
+                    raise errors.NotFound(404, "NotFound", message) from problem
+                lost += 1
+                longest = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(lost, 16))
+                await asyncio.sleep(longest * self._rng())
                 continue
-            granted |= folded.granted
-            for claim in trial:
-                # Each dry run is judged as if it were alone.
-                granted |= self._fold(owner, folded.reservations, observed, [claim]).granted
+            # Each dry run is judged as if it were alone.
+            folds = [
+                folded,
+                *(self._fold(owner, folded.reservations, observed, [claim]) for claim in trial),
+            ]
             for waiting in batch:
                 if not waiting.answer.done():
-                    waiting.answer.set_result(waiting.claim.uid in granted)
+                    waiting.answer.set_result(_answer(waiting.claim, folds))
 
     async def _observed(self, owner: tenant.Tenant) -> set[str]:
         """List the uids of the tenant's namespaces by quorum; to be called after `_read`."""
@@ -199,6 +219,21 @@ class NamespaceReservations:
             )
         except (errors.AlreadyExists, errors.OutcomeUnknown):
             return await self._client.get(capsule.QUANTITY_LEDGERS, name, self._namespace)
+
+
+def _answer(claim: ledger.Claim, folds: list[ledger.Fold]) -> verdicts.Denial | None:
+    if any(claim.uid in fold.granted for fold in folds):
+        return None
+    if any(claim.uid in fold.crowded for fold in folds):
+        return verdicts.Denial(TOO_MANY.format(name=claim.name), code=429)
+    return verdicts.Denial(QUOTA_EXCEEDED)
+
+
+def _homeless(problem: errors.KubeError) -> bool:
+    """Tell whether nothing was found because the namespace to count in is not there."""
+    if not isinstance(problem, errors.NotFound):
+        return False
+    return problem.details.kind == resources.NAMESPACES.plural
 
 
 def _reservations(found: Object) -> list[Object]:

@@ -18,4 +18,9 @@ class Denial:
         return _REASONS.get(self.code, "Forbidden")
 
 
-_REASONS = {400: "BadRequest", 409: "AlreadyExists", 503: "ServiceUnavailable"}
+_REASONS = {
+    400: "BadRequest",
+    409: "AlreadyExists",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+}
