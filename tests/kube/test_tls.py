@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import ssl
-import tempfile
 import time
 
 import pytest
@@ -37,16 +36,6 @@ def test_insecure_context_checks_nothing() -> None:
 
 def test_without_an_authority_the_machine_decides() -> None:
     assert tls.context(SERVER, credentials.Credential()).verify_mode is ssl.CERT_REQUIRED
-
-
-def test_key_is_on_disk_for_a_moment_only(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tls.context(SERVER, credentials.Credential(cert=ALICE.cert, key=ALICE.key))
-    with pytest.raises(errors.ConfigError):
-        tls.context(SERVER, credentials.Credential(cert=ALICE.cert, key=BOB.key))
-    assert list(tmp_path.iterdir()) == []
 
 
 def encrypted(key: bytes) -> bytes:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 import ssl
-import tempfile
 
+from tenantry.core import keypair
 from tenantry.kube import config as configs
 from tenantry.kube import credentials, errors
 
@@ -30,23 +28,8 @@ def context(config: configs.Config, credential: credentials.Credential) -> ssl.S
     else:
         result.load_default_certs()
     if credential.cert:
-        _load_pair(result, credential)
+        try:
+            keypair.load(result, credential.cert, credential.key)
+        except (ssl.SSLError, ValueError) as error:
+            raise errors.ConfigError(f"client-certificate is not usable: {error}") from error
     return result
-
-
-def _load_pair(result: ssl.SSLContext, credential: credentials.Credential) -> None:
-    """Load certificate and key; `ssl` reads them from a file only, which exists for a moment."""
-    descriptor, path = tempfile.mkstemp(prefix="tenantry-")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(credential.cert + b"\n" + credential.key)
-        # A key with a pass phrase would make OpenSSL ask on the terminal.
-        result.load_cert_chain(path, password=_refuse_password)
-    except (ssl.SSLError, ValueError) as error:
-        raise errors.ConfigError(f"client-certificate is not usable: {error}") from error
-    finally:
-        pathlib.Path(path).unlink()
-
-
-def _refuse_password() -> str:
-    raise ValueError("the key is encrypted; keys with a pass phrase are not supported")

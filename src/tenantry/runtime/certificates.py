@@ -12,9 +12,9 @@ import hashlib
 import logging
 import pathlib
 import ssl
-import tempfile
 from collections.abc import Callable
 
+from tenantry.core import keypair
 from tenantry.runtime import errors, metrics
 
 logger = logging.getLogger(__name__)
@@ -81,15 +81,8 @@ class Watcher:
             digest = hashlib.sha256(pair[0] + b"\0" + pair[1]).digest()
             if digest == self._digest:
                 return False
-            with tempfile.TemporaryDirectory(prefix="tenantry-tls-") as directory:
-                # Only files can be loaded; the directory is readable by this user alone.
-                place = pathlib.Path(directory)
-                chain, key = place / "tls.crt", place / "tls.key"
-                chain.write_bytes(pair[0])
-                key.touch(mode=0o600)
-                key.write_bytes(pair[1])
-                server_context().load_cert_chain(chain, key)
-                self.context.load_cert_chain(chain, key)
+            keypair.load(server_context(), *pair)
+            keypair.load(self.context, *pair)
         except (OSError, ssl.SSLError, ValueError) as error:
             self._errors.inc()
             raise errors.CertificateError(f"serving certificate cannot be used: {error}") from error
