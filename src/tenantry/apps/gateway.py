@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import ipaddress
 import logging
 import ssl
@@ -21,6 +22,7 @@ from tenantry.gateway import (
     accesslog,
     authenticate,
     handler,
+    paths,
     settings_status,
     snapshot,
     state,
@@ -260,7 +262,11 @@ class Observer:
 
 def _kind(entry: handler.Entry) -> str:
     """Return a path with few values: the kind that was asked for."""
-    target = entry.request.target if entry.request is not None else None
+    return _label(entry.request.target if entry.request is not None else None)
+
+
+@functools.lru_cache(maxsize=4096)
+def _label(target: paths.Target | None) -> str:
     if target is None:
         return "other"
     scope = "namespaced" if target.namespace else "cluster"

@@ -42,6 +42,7 @@ class AccessLog:
         self._write = write
         self._wall = wall
         self._lines: list[_Line] = []
+        self._second, self._prefix = 0, ""
 
     def add(self, entry: handler.Entry, seconds: float) -> None:
         """Note an exchange that is over; the query is left out, since it may hold secrets."""
@@ -50,7 +51,7 @@ class AccessLog:
             asyncio.get_running_loop().call_later(_COLLECT, self.flush)
         self._lines.append(
             _Line(
-                time=clock.rfc3339_micro(self._wall()),
+                time=self._time(),
                 method=found.head.method.decode(),
                 path=found.head.path.decode(),
                 user=entry.who.user if entry.who is not None else "",
@@ -64,6 +65,13 @@ class AccessLog:
                 error=outcome.error,
             )
         )
+
+    def _time(self) -> str:
+        now = self._wall()
+        second = int(now)
+        if second != self._second:
+            self._second, self._prefix = second, clock.rfc3339(second)[:-1]
+        return f"{self._prefix}.{int((now - second) * 1e6):06}Z"
 
     def flush(self) -> None:
         """Write what was collected."""

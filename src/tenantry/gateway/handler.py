@@ -95,6 +95,8 @@ class Handler:
             return status.answer(403, "request source is not allowed")
         try:
             method, target = head.method.decode(), head.target.decode()
+            if head.upgrade and head.upgrade.lower() not in _TUNNELS:
+                raise errors.Malformed("that protocol cannot be switched to")
             request = entry.request = decide.parse(method, target, upgrade=bool(head.upgrade))
             caller = self._parts.authenticator.caller(found)
             if not self._limit.acquire(caller.key.hex()):
@@ -247,8 +249,18 @@ class Handler:
         self._parts.observe(entry)
 
 
+#: Protocols in which the other end knows what it may be told. In HTTP/2 it would take requests,
+#: and for requests of the owner of the connection.
+_TUNNELS = frozenset((b"spdy/3.1", b"websocket"))
 _NEVER = frozenset(
-    (b"host", b"content-length", b"x-forwarded-client-cert", b"x-forwarded-for", b"forwarded")
+    (
+        b"host",
+        b"content-length",
+        b"http2-settings",
+        b"x-forwarded-client-cert",
+        b"x-forwarded-for",
+        b"forwarded",
+    )
 )
 
 
