@@ -22,6 +22,7 @@ from tenantry.gateway import (
     accesslog,
     authenticate,
     handler,
+    jwt,
     paths,
     settings_status,
     snapshot,
@@ -83,6 +84,11 @@ class Settings:
     xfcc_header: str = "X-Forwarded-Client-Cert"
     trusted: tuple[str, ...] = ()
     """networks of proxies in front: only they are served, and their XFCC is believed"""
+    account_keys: tuple[Path, ...] = ()
+    """public keys by which service accounts' tokens are told without asking the API server"""
+    account_issuer: str = "https://kubernetes.default.svc.cluster.local"
+    account_audiences: tuple[str, ...] = ()
+    """of which a token must be for one; none = the issuer"""
     ignored_users: tuple[str, ...] = ()
     ignored_groups: tuple[str, ...] = ()
     reflector: bool = False
@@ -125,7 +131,10 @@ class Gateway:
             self._source.client,
             self._servers,
             authenticate.Options(
-                kinds=options.kinds, xfcc_header=options.xfcc_header, trusted=networks
+                kinds=options.kinds,
+                xfcc_header=options.xfcc_header,
+                trusted=networks,
+                verifier=_verifier(options),
             ),
         )
         self.watches = watches.Watches(self.snapshot, self.authenticator)
@@ -258,6 +267,14 @@ class Observer:
         self._decisions.inc(entry.decision)
         if self._log is not None:
             self._log.add(entry, seconds)
+
+
+def _verifier(options: Settings) -> jwt.Verifier | None:
+    if not options.account_keys:
+        return None
+    keys = [key for path in options.account_keys for key in jwt.keys(path.read_bytes())]
+    audiences = options.account_audiences or (options.account_issuer,)
+    return jwt.Verifier(keys, options.account_issuer, frozenset(audiences))
 
 
 def _kind(entry: handler.Entry) -> str:

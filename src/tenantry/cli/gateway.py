@@ -94,6 +94,28 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     help="Networks of proxies in front; nobody else is served then.",
 )
 @click.option(
+    "--service-account-key-file",
+    "account_keys",
+    type=_file,
+    multiple=True,
+    help="Public keys of the API server's service account tokens, PEM; tokens are then told "
+    "without asking it.",
+)
+@click.option(
+    "--service-account-issuer",
+    "account_issuer",
+    default="https://kubernetes.default.svc.cluster.local",
+    show_default=True,
+    help="Issuer in those tokens.",
+)
+@click.option(
+    "--api-audiences",
+    "account_audiences",
+    multiple=True,
+    callback=_split,
+    help="Whom those tokens are for.  [default: the issuer]",
+)
+@click.option(
     "--ignored-user-group",
     "ignored_groups",
     multiple=True,
