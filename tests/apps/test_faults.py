@@ -138,6 +138,15 @@ async def test_without_webhooks_tenants_wait_and_the_cluster_goes_on(world: Worl
         for namespace in ("kube-system", "kube-node-lease"):
             lease = {"metadata": {"name": world.name("lease"), "namespace": namespace}}
             await world.admin.create(resources.LEASES, lease)
+        # Masters mend what the cluster rests on; nobody does by its name alone.
+        for name in ("kube-system", "kube-public", "default", constants.CONTROLLER_NAMESPACE):
+            mend = {"metadata": {"labels": {world.name("mended"): "yes"}}}
+            await world.admin.patch(resources.NAMESPACES, name, kind="merge", body=mend)
+            await fails_closed(alice.patch(resources.NAMESPACES, name, kind="merge", body=mend))
+        await fails_closed(world.labelled(world.admin, "prod", colour="blue"))
+        await fails_closed(
+            world.admin.create(resources.NAMESPACES, {"metadata": {"generateName": "x-"}})
+        )
         controller = world.account("kube-system", "some-controller")
         account = "system:serviceaccount:kube-system:some-controller"
         await world.grant(account, "create", "patch", "delete")

@@ -141,6 +141,20 @@ def test_nodes_report_also_from_frozen_namespaces() -> None:
     assert "!('system:nodes' in request.userInfo.groups)" in {c["expression"] for c in conditions}
 
 
+def test_masters_can_mend_what_the_cluster_rests_on() -> None:
+    for name in ("namespaces.validating", "namespaces.mutating"):
+        (condition,) = [
+            c
+            for c in named(name)["matchConditions"]
+            if c["name"] == "not-a-master-at-a-vital-namespace"
+        ]
+        # A name alone lets nobody through, and what has no name yet is no error.
+        assert condition["expression"] == (
+            "!('system:masters' in request.userInfo.groups && has(request.name) && request.name "
+            "in ['capsule-system', 'default', 'kube-node-lease', 'kube-public', 'kube-system'])"
+        )
+
+
 def test_ownership_is_asked_about_for_every_verb_and_subresource() -> None:
     (rule,) = named("namespaces.validating")["rules"]
     assert rule["resources"] == ["namespaces", "namespaces/status", "namespaces/finalize"]

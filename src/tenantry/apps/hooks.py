@@ -47,10 +47,27 @@ _NOT_KUBE_SYSTEM_UNLESS_CREATING: Object = {
     "name": "not-a-controller-of-the-cluster-unless-it-creates",
     "expression": f"request.operation == 'CREATE' || {_NOT_KUBE_SYSTEM['expression']}",
 }
+#: Namespaces without which there is no cluster.
+_VITAL = ("default", "kube-node-lease", "kube-public", "kube-system")
 _NOT_NODES: Object = {
     "name": "not-a-node",
     "expression": "!('system:nodes' in request.userInfo.groups)",
 }
+
+
+def _not_vital(namespace: str) -> Object:
+    """Let the masters of the cluster, and its API servers, make and mend what it rests on.
+
+    Not by name alone: a Capsule user may patch every namespace as far as RBAC goes.
+    """
+    names = sorted({*_VITAL, namespace})
+    return {
+        "name": "not-a-master-at-a-vital-namespace",
+        "expression": (
+            "!('system:masters' in request.userInfo.groups && "
+            f"has(request.name) && request.name in {names})"
+        ),
+    }
 
 
 def endpoint(url: str, namespace: str, ca: bytes) -> Object:
@@ -88,7 +105,10 @@ def configurations(
             resources.VALIDATING_WEBHOOKS,
             _configuration("Validating", _validating(namespace), client, ours),
         ),
-        (resources.MUTATING_WEBHOOKS, _configuration("Mutating", _mutating(), client, ours)),
+        (
+            resources.MUTATING_WEBHOOKS,
+            _configuration("Mutating", _mutating(namespace), client, ours),
+        ),
     ]
 
 
@@ -133,12 +153,12 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
     }
 
 
-def _mutating() -> list[Object]:
+def _mutating(namespace: str) -> list[Object]:
     return [
         {
             "name": "namespaces",
             "rules": [_rule("", ["namespaces"], "CU", "Cluster")],
-            "matchConditions": [_NOT_KUBE_SYSTEM],
+            "matchConditions": [_NOT_KUBE_SYSTEM, _not_vital(namespace)],
             "sideEffects": "None",
             # What others change after us is put right before it is judged.
             "reinvocationPolicy": "IfNeeded",
@@ -182,7 +202,7 @@ def _validating(namespace: str) -> list[Object]:
                     "", ["namespaces", "namespaces/status", "namespaces/finalize"], "CUD", "Cluster"
                 )
             ],
-            "matchConditions": [_NOT_KUBE_SYSTEM],
+            "matchConditions": [_NOT_KUBE_SYSTEM, _not_vital(namespace)],
             # The quota ledger is written, except on a dry run.
             "sideEffects": "NoneOnDryRun",
         },

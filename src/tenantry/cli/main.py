@@ -23,6 +23,7 @@ COMMANDS = {
     "run": "Play one or more roles in this process.",
     "scheduler": "Ask the scheduling engine, without a cluster.",
     "tour": "Play a walkthrough on a real cluster.",
+    "uninstall": "Take Tenantry off a cluster, so that nothing stays locked.",
     "version": "Show the version of tenantry.",
     "webhook": "Play the webhook role in this process.",
 }
