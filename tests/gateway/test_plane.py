@@ -197,6 +197,47 @@ def test_somebody_with_hundreds_of_groups(world: World) -> None:
     asyncio.run(test())
 
 
+def test_a_setting_shows_a_tenant_and_rbac_what_is_in_it(world: World) -> None:
+    """Defect D6: what the first namespace allowed was shown of all of them."""
+    setting = {
+        "apiVersion": "capsule.clastix.io/v1beta1",
+        "kind": "ProxySetting",
+        "metadata": {"name": "dora", "namespace": "oil-1"},
+        "spec": {
+            "subjects": [
+                {
+                    "kind": "User",
+                    "name": "dora",
+                    "proxySettings": [{"kind": "Nodes", "operations": ["List"]}],
+                    "clusterResources": [
+                        {
+                            "apiGroups": ["storage.k8s.io"],
+                            "resources": ["storageclasses"],
+                            "selector": {"matchLabels": {"for": "dora"}},
+                        }
+                    ],
+                }
+            ]
+        },
+    }
+    dora = world.kubeconfig("dora", USERS)
+    world.alice("create", "rolebinding", "dora", "-n", "oil-2", "--clusterrole=view", "--user=dora")
+    try:
+        world.plane.run("apply", "-f", "-", stdin=json.dumps(setting))
+        harness.eventually(lambda: world.names(dora, "namespaces") == ["oil-1", "oil-2"])
+        assert world.names(dora, *CONFIG_MAPS) == ["oil-2-notes"]
+        assert world.names(dora, "nodes") == ["n-oil"]
+        assert world.names(dora, "storageclasses") == []
+        world.plane.run("label", "storageclass", "wind-fast", "for=dora")
+        assert world.names(dora, "storageclasses") == ["wind-fast"]
+        wait = ("wait", "proxysetting/dora", "-n", "oil-1", "--for=condition=Ready")
+        world.plane.run(*wait, "--timeout=20s")
+    finally:
+        world.plane.run("label", "storageclass", "wind-fast", "for-", check=False)
+        world.plane.run("delete", "proxysetting", "dora", "-n", "oil-1", check=False)
+        world.plane.run("delete", "rolebinding", "dora", "-n", "oil-2", check=False)
+
+
 def test_a_missing_namespace_is_not_forbidden_but_missing(world: World) -> None:
     done = world.alice("get", "configmap", "x", "-n", "no-such-namespace", check=False)
     assert "(NotFound)" in done.stderr
