@@ -10,8 +10,8 @@ import pytest
 
 from tenantry.api import resources
 from tenantry.core import clock
-from tenantry.kube import access, client, config
-from tenantry.local import bootstrap, credentials, errors, nodes, plan, state, testing
+from tenantry.kube import access, client, config, errors
+from tenantry.local import bootstrap, credentials, nodes, plan, state, testing
 from tenantry.local import plane as planes
 
 pytestmark = pytest.mark.plane
@@ -108,7 +108,7 @@ async def test_an_unknown_kind_is_named(chores: bootstrap.Bootstrap, tmp_path: P
     path = tmp_path / "all.yaml"
     path.write_text("{apiVersion: no.example/v1, kind: Nothing, metadata: {name: a}}")
     chores.plan = msgspec.structs.replace(chores.plan, manifests=(str(path),))
-    with pytest.raises(errors.LocalError, match=r"does not serve Nothing of no\.example/v1"):
+    with pytest.raises(errors.NotServed, match=r"does not serve Nothing of no\.example/v1"):
         await chores.apply_manifests()
 
 

@@ -69,13 +69,12 @@ def install(rbac: bool, kubeconfig: Path | None, context: str) -> None:
 
 
 async def _install(credentials: Any, objects: list[dict[str, Any]]) -> list[str]:
-    from tenantry.kube import client, discovery
+    from tenantry.kube import client
+    from tenantry.kube import install as installing
 
-    done = []
     async with client.Client(credentials) as api:
-        known = {(found.api_version, found.kind): found for found in await discovery.resources(api)}
-        for obj in objects:
-            resource = known[obj["apiVersion"], obj["kind"]]
-            await api.apply(resource, obj, field_manager=FIELD_MANAGER)
-            done.append(f"{resource.group_resource}/{obj['metadata']['name']} applied")
-    return done
+        found = await installing.apply(api, objects, field_manager=FIELD_MANAGER)
+    return [
+        f"{resource.group_resource}/{obj['metadata']['name']} applied"
+        for resource, obj in zip(found, objects, strict=True)
+    ]

@@ -4,6 +4,7 @@
 `Unreachable`: the request did not reach the server, or a read was cut; nothing happened.
 `OutcomeUnknown`: a write was sent and its answer is missing or says nothing about the outcome.
 `ConfigError`: no request can be made at all.
+`NotServed`: there is nowhere to send an object of that kind.
 
 The classification follows `k8s.io/apimachinery/pkg/api/errors`: by `reason`, and where that is
 empty or not known here, by HTTP code.
@@ -23,6 +24,10 @@ Outcome = Literal["rejected", "unknown"]
 
 class ConfigError(errors.TenantryError):
     """Raised when configuration or credentials cannot be read or do not fit together."""
+
+
+class NotServed(errors.TenantryError):
+    """Raised when the API server does not know a kind of objects, at least not yet."""
 
 
 class KubeError(errors.TenantryError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,14 @@ import msgspec
 
 from tenantry.api import resources
 from tenantry.core import clock
-from tenantry.kube import actions, config, discovery
+from tenantry.kube import actions, config, install
 from tenantry.kube import client as clients
-from tenantry.kube import errors as kube_errors
-from tenantry.local import credentials, errors, manifests, nodes, plan, plane, state
+from tenantry.local import credentials, manifests, nodes, plan, plane, state
 
 MANAGER = "tenantry-local"
 #: Seconds a token is good for. It is renewed at half of that, so that an API server which is
 #: down for a while does not leave a role without.
 TOKEN_SECONDS = 7200
-#: Objects in flight at once.
-PARALLEL = 16
-#: Kinds that others depend on, first; all others follow.
-_FIRST = (resources.CRDS, resources.NAMESPACES)
-_BUILT_IN = {
-    (found.api_version, found.kind): found
-    for found in vars(resources).values()
-    if isinstance(found, resources.Resource)
-}
 
 
 class Bootstrap:
@@ -60,9 +50,9 @@ class Bootstrap:
 
     async def apply_manifests(self) -> None:
         """Apply the platform's own objects, then those of the plan's files."""
-        await apply_all(self.client, manifests.own(self.plan))
+        await install.apply(self.client, manifests.own(self.plan), field_manager=MANAGER)
         given = [item for path in self.plan.manifests for item in manifests.read(Path(path))]
-        await apply_all(self.client, given)
+        await install.apply(self.client, given, field_manager=MANAGER)
 
     async def issue_tokens(self) -> None:
         for role in self.plan.roles:
@@ -91,7 +81,7 @@ class Bootstrap:
             self.client.delete(resources.NODES, name) for name in there if name not in wanted
         ]
         writes += [self._apply_node(node, there.get(name)) for name, node in wanted.items()]
-        await _in_parallel(writes)
+        await install.in_parallel(writes)
         while True:
             late = [node for node in (await self._nodes()).values() if not _is_ready(node)]
             if not late:
@@ -121,74 +111,6 @@ class Bootstrap:
                 ],
                 subresource="status",
             )
-
-
-async def apply_all(client: clients.Client, objects: Sequence[Mapping[str, Any]]) -> None:
-    """Apply objects of any kind, definitions and namespaces first."""
-    kinds = [_BUILT_IN.get(_kind(obj)) for obj in objects]
-    for first in _FIRST:
-        chosen = [obj for obj, kind in zip(objects, kinds, strict=True) if kind == first]
-        await _in_parallel(_apply(client, first, obj) for obj in chosen)
-        if first == resources.CRDS:
-            await _in_parallel(_established(client, crd["metadata"]["name"]) for crd in chosen)
-    served: dict[tuple[str, str], resources.Resource] = {}
-    if None in kinds:
-        served = {(r.api_version, r.kind): r for r in await discovery.resources(client)}
-    found = [kind or _served(obj, served) for obj, kind in zip(objects, kinds, strict=True)]
-    await _in_parallel(
-        _apply(client, kind, obj)
-        for obj, kind in zip(objects, found, strict=True)
-        if kind not in _FIRST
-    )
-
-
-def _kind(obj: Mapping[str, Any]) -> tuple[str, str]:
-    return str(obj.get("apiVersion")), str(obj.get("kind"))
-
-
-def _served(
-    obj: Mapping[str, Any], served: Mapping[tuple[str, str], resources.Resource]
-) -> resources.Resource:
-    try:
-        return served[_kind(obj)]
-    except KeyError:
-        version, kind = _kind(obj)
-        raise errors.LocalError(f"the API server does not serve {kind} of {version}") from None
-
-
-async def _apply(
-    client: clients.Client, resource: resources.Resource, obj: Mapping[str, Any]
-) -> None:
-    metadata = obj["metadata"]
-    if resource in {resources.NAMESPACES, resources.SERVICE_ACCOUNTS}:
-        # There is nothing to change in them, and Tenantry's own webhooks, which guard namespaces,
-        # are not up yet when a platform starts again.
-        try:
-            await client.get(resource, metadata["name"], metadata.get("namespace", ""))
-        except kube_errors.NotFound:
-            pass
-        else:
-            return
-    await client.apply(resource, obj, field_manager=MANAGER)
-
-
-async def _established(client: clients.Client, name: str) -> None:
-    while True:
-        crd = await client.get(resources.CRDS, name)
-        conditions = crd.get("status", {}).get("conditions") or []
-        if any(c["type"] == "Established" and c["status"] == "True" for c in conditions):
-            return
-        await asyncio.sleep(0.05)
-
-
-async def _in_parallel(writes: Iterable[Awaitable[Any]]) -> None:
-    limit = asyncio.Semaphore(PARALLEL)
-
-    async def one(write: Awaitable[Any]) -> None:
-        async with limit:
-            await write
-
-    await asyncio.gather(*(one(write) for write in writes))
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
