@@ -29,8 +29,8 @@ Handler = Callable[[store.Event[T]], None]
 
 logger = logging.getLogger(__name__)
 
-#: Seconds of work after which the loop gets its turn.
-_SLICE = 0.005
+#: Seconds of work, and objects of a page, after which the loop gets its turn.
+_SLICE, _AT_ONCE = 0.005, 50
 #: Part of the inactivity time by which a deadline may move before its timer is set anew.
 _SLACK = 0.02
 _PAGE = 500
@@ -228,9 +228,11 @@ class Informer(Generic[T]):
             async with contextlib.aclosing(cast("AsyncGenerator[reads.List, None]", pages)):
                 async for page in pages:
                     version = page.resource_version
-                    items = [views.item(bytes(raw)) for raw in page.items]
-                    self._step(reflector.Listed(items, version, last=False))
-                    await asyncio.sleep(0)
+                    for start in range(0, len(page.items), _AT_ONCE):
+                        some = page.items[start : start + _AT_ONCE]
+                        items = [views.item(bytes(raw)) for raw in some]
+                        self._step(reflector.Listed(items, version, last=False))
+                        await asyncio.sleep(0)
         except Exception as error:
             return self._failed("list", error)
         return self._machine.step(reflector.Listed([], version, last=True), self._now())
