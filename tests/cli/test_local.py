@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tenantry.apps import permissions
 from tenantry.cli import local, main
 from tenantry.core import clock
 from tenantry.local import credentials, plan, state, status
@@ -211,3 +212,11 @@ def test_tenantrys_own_roles_fit_the_plan(monkeypatch: pytest.MonkeyPatch) -> No
     for role in roles:
         for text in (*role.argv, role.ready, *role.env.values()):
             assert "{" not in plan.filled(text, role, described, paths)
+        assert role.service_account in permissions.ROLES, "it would have no rights"
+    given = [obj for path in manifests for obj in yaml.safe_load_all(Path(path).read_text())]
+    accounts = {
+        (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        for obj in given
+        if obj and obj["kind"] == "ServiceAccount"
+    }
+    assert {(role.namespace, role.service_account) for role in roles} <= accounts

@@ -38,8 +38,6 @@ from tenantry.tenancy import state as tenancy
 
 logger = logging.getLogger(__name__)
 
-SERVICE_ACCOUNT = "tenantry-gateway"
-
 #: On ClusterRoles: what the gateway may read besides, for rules about further kinds.
 AGGREGATE_LABEL = "gateway.tenantry.io/aggregate"
 

@@ -36,7 +36,7 @@ ROLES: dict[str, tuple[permissions.Need, ...]] = {
         *certificates.NEEDS,
         *webhook.NEEDS,
     ),
-    gateway.SERVICE_ACCOUNT: gateway.NEEDS,
+    settings.GATEWAY_SERVICE_ACCOUNT: gateway.NEEDS,
 }
 
 
@@ -57,7 +57,7 @@ def manifests(namespace: str = constants.CONTROLLER_NAMESPACE) -> list[Object]:
     return [
         *objects,
         *_aggregated("tenantry:aggregate", constants.CONTROLLER_SERVICE_ACCOUNT, namespace),
-        *_aggregated("tenantry:gateway:aggregate", gateway.SERVICE_ACCOUNT, namespace),
+        *_aggregated("tenantry:gateway:aggregate", settings.GATEWAY_SERVICE_ACCOUNT, namespace),
     ]
 
 

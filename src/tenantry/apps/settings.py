@@ -8,8 +8,9 @@ from pathlib import Path
 from tenantry.api.capsule import constants
 from tenantry.directory import identity
 
-#: Service account of the webhook role; the controller's is upstream's `capsule`.
+#: Service accounts of the roles; the controller's is upstream's `capsule`.
 WEBHOOK_SERVICE_ACCOUNT = "tenantry-webhook"
+GATEWAY_SERVICE_ACCOUNT = "tenantry-gateway"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

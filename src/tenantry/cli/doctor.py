@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tenantry.api.capsule import constants
 from tenantry.cli import crds, options, printers
 
 MARKS = {"ok": "ok", "warning": "warning", "error": "ERROR"}
@@ -17,7 +18,7 @@ MARKS = {"ok": "ok", "warning": "warning", "error": "ERROR"}
 
 @click.command("doctor")
 @click.option(
-    "--namespace", default="capsule-system", envvar="NAMESPACE", show_default=True,
+    "--namespace", default=constants.CONTROLLER_NAMESPACE, envvar="NAMESPACE", show_default=True,
     help="The platform's own namespace.",
 )  # fmt: skip
 @click.option(

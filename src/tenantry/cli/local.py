@@ -102,6 +102,8 @@ def up(
 def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return what of Tenantry runs on a platform: manifests to apply, and roles."""
     import tenantry.deploy
+    from tenantry.api.capsule import constants
+    from tenantry.apps import settings
     from tenantry.local import plan
 
     folder = Path(tenantry.deploy.__path__[0])
@@ -111,7 +113,7 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
     controller = plan.Role(
         name="controller",
         argv=(*program, "controller", *common),
-        service_account="capsule",
+        service_account=constants.CONTROLLER_SERVICE_ACCOUNT,
         ready="http://127.0.0.1:{health}/readyz",
         ports=("health",),
     )
@@ -128,7 +130,7 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
             # The API server goes down with it, so nobody needs it for long.
             "--drain=1",
         ),
-        service_account="tenantry-webhook",
+        service_account=settings.WEBHOOK_SERVICE_ACCOUNT,
         ready="http://127.0.0.1:{health}/readyz",
         ports=("health", "webhook"),
         # It would go on answering until its clients know of another; here there is none.
@@ -148,7 +150,7 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
             "--linger=0",
             "--grace=2",
         ),
-        service_account="tenantry-gateway",
+        service_account=settings.GATEWAY_SERVICE_ACCOUNT,
         ready="http://127.0.0.1:{health}/readyz",
         ports=("health", "proxy"),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tenantry.api.capsule import constants
 from tenantry.cli import crds, options
 
 #: Seconds that a running webhook role gets to write its configurations again.
@@ -19,7 +20,12 @@ _RELEASE = 60.0
 
 
 @click.command("uninstall")
-@click.option("--namespace", default="capsule-system", show_default=True, help="The platform's.")
+@click.option(
+    "--namespace",
+    default=constants.CONTROLLER_NAMESPACE,
+    show_default=True,
+    help="The platform's.",
+)
 @click.option("--crds", "kinds", is_flag=True, help="Remove API kinds and all their objects too.")
 @click.option("--yes", is_flag=True, help="Do not ask before removing kinds and objects.")
 @options.kubeconfig

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tenantry.api.capsule import constants
 from tenantry.core import errors as core_errors
 from tenantry.local import errors, state
 
@@ -22,7 +23,7 @@ KUBECTL = "kubectl"
 #: What a platform can be started without, in tests that need less.
 OPTIONAL = (CONTROLLER_MANAGER, SCHEDULER, KWOK)
 #: The namespace of Tenantry's own service accounts; the name that Capsule's clients expect.
-SYSTEM_NAMESPACE = "capsule-system"
+SYSTEM_NAMESPACE = constants.CONTROLLER_NAMESPACE
 MAXIMUM_API_SERVERS = 9
 
 
