@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import dataclasses
+import functools
 import hashlib
 import ipaddress
 import os
@@ -166,9 +167,15 @@ class Authenticator:
         if task is None:
             task = asyncio.get_running_loop().create_task(self._ask(caller))
             self._asking[caller.key] = task
-            task.add_done_callback(lambda _: self._asking.pop(caller.key, None))
+            task.add_done_callback(functools.partial(self._answered, caller.key))
         # Whoever goes away must not take the answer from the others.
         return await asyncio.shield(task)
+
+    def _answered(self, key: bytes, task: asyncio.Task[identity.Identity]) -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            # All who waited may be gone; then nobody else looks at how it ended.
+            task.exception()
 
     async def _ask(self, caller: Caller) -> identity.Identity:
         self.questions += 1
