@@ -250,9 +250,7 @@ def choose_devices(
     idle = max(int(state.idle[resources.GPU, node]), 0) // resources.MILLI
     whole = max(int(state.free[resources.GPU, node]), 0) // resources.MILLI
     worth = -score(-1.0)
-    candidates.extend(
-        (worth, 1 + i, "", i < idle) for i in range(min(max(whole, idle), shape.devices))
-    )
+    candidates.extend((worth, 1 + i, "", i < idle) for i in range(min(whole, shape.devices)))
     candidates.sort()
     task = state.tasks[row]
     assert task is not None
