@@ -77,13 +77,13 @@ class Cluster:
 
     async def request(self, method: str, path: str, **more: Any) -> Any:
         await asyncio.sleep(0)
-        self.asked.append("count tenants")
-        rest = max(len(self.tenants) - 1, 0)
-        page = {
-            "metadata": {"resourceVersion": "9", "remainingItemCount": rest},
-            "items": [{}] if self.tenants else [],
+        self.asked.append("ask for names")
+        assert more["query"] == {"includeObject": "None"}
+        table = {
+            "metadata": {"resourceVersion": "9"},
+            "rows": [{"cells": [name, "Active"]} for name in self.tenants],
         }
-        return transport.Response(200, {}, msgspec.json.encode(page))
+        return transport.Response(200, {}, msgspec.json.encode(table))
 
 
 class Memory:
@@ -148,8 +148,15 @@ async def test_the_only_tenant_takes_two() -> None:
     live = Cluster(OIL, make_tenant("sun", "bob"))
     assert await choose(creating("dev"), live, Memory(live)) == (
         "oil",
-        ["count tenants", "get tenants oil"],
+        ["ask for names", "get tenants oil"],
     )
+
+
+async def test_as_many_tenants_need_not_be_the_same() -> None:
+    """One that is gone and one that is new leave the number as it was."""
+    before, live = Cluster(OIL, make_tenant("sun", "bob")), Cluster(OIL, GAS)
+    chosen, asked = await choose(creating("dev"), live, Memory(before))
+    assert (chosen, "list tenants" in asked) == (ownership.UNASSIGNABLE, True)
 
 
 async def test_what_is_validated_rests_on_what_was_just_read() -> None:
@@ -174,7 +181,7 @@ async def test_a_tenant_that_memory_has_not_heard_of_counts() -> None:
 async def test_memory_that_is_newer_than_the_request_needs_no_list() -> None:
     before, live = Cluster(OIL), Cluster(OIL, make_tenant("sun", "bob"))
     chosen, asked = await choose(creating("dev"), live, Memory(before, newer=True))
-    assert (chosen, asked) == ("oil", ["count tenants", "get tenants oil"])
+    assert (chosen, asked) == ("oil", ["ask for names", "get tenants oil"])
 
 
 @pytest.mark.parametrize("newer", [True, False])

@@ -209,7 +209,7 @@ def answers(directory: state.Directory) -> Any:
             for found in sorted(directory.tenants(), key=lambda t: t.metadata.name)
         },
         "owned": [directory.owned_by(identity.Requester(name)) for name in people],
-        "count": (directory.tenant_count, sorted(directory.tenant_names())),
+        "names": sorted(directory.tenant_names()),
         "tenant_owners": [found.metadata.name for found in directory.tenant_owners()],
     }
 

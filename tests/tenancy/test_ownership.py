@@ -8,7 +8,7 @@ import pytest
 
 from tenantry.api import meta
 from tenantry.api.capsule import common, configuration, tenant
-from tenantry.directory import identity, owners
+from tenantry.directory import assignment, identity, owners
 from tenantry.tenancy import evidence as evidences
 from tenantry.tenancy import ownership, verdicts
 
@@ -289,4 +289,4 @@ def test_a_reference_of_any_version_counts() -> None:
         {"apiVersion": "capsule.clastix.io/v1beta1", "kind": "Tenant", "name": "a", "uid": "u"},
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"},
     ]}}  # fmt: skip
-    assert ownership.assignment(old).references == (("a", "u"),)
+    assert assignment.of(old).references == (("a", "u"),)

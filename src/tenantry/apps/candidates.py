@@ -7,7 +7,7 @@ tenant that memory knows as the requester's, and every one that could claim the 
 * If an owned tenant's prefix begins the name, the longest such wins, whatever else she owns, and
   all that could be longer were asked for. Memory has no part in the answer.
 * Otherwise it matters how many she owns in all. Memory counts for that if it is provably newer
-  than the request, or, a moment later, as large as what the API server has. A grant that has not
+  than the request, or, a moment later, knows the same names as the API server. A grant that has not
   arrived even then is as if it had been made after the request; she is the owner of what is
   chosen in any case.
 * Where neither holds, all tenants are read.
@@ -16,16 +16,17 @@ tenant that memory knows as the requester's, and every one that could claim the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import msgspec
 
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import names
-from tenantry.directory import identity
+from tenantry.directory import assignment, identity
 from tenantry.kube import client as kube
 from tenantry.kube import reads
 from tenantry.runtime import admission
-from tenantry.tenancy import ownership, state
+from tenantry.tenancy import state
 
 #: Names that memory does not know are asked for up to this many; a name with more dashes in it
 #: than that is not worth as many requests.
@@ -40,15 +41,18 @@ PATIENCE = 0.03
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
-    remaining_item_count: int = 0
 
 
-class _Page(msgspec.Struct, gc=False):
+class _Row(msgspec.Struct, gc=False):
+    cells: list[Any]
+
+
+class _Table(msgspec.Struct, gc=False):
     metadata: _Meta
-    items: list[msgspec.Raw] = []
+    rows: list[_Row] | None = None
 
 
-_PAGE = msgspec.json.Decoder(_Page)
+_TABLE = msgspec.json.Decoder(_Table)
 
 
 def name_of(review: admission.Review) -> str:
@@ -59,7 +63,7 @@ def name_of(review: admission.Review) -> str:
 
 def mentioned(review: admission.Review) -> frozenset[str]:
     """Return the tenants that a namespace names, as it is stored or as it shall be."""
-    stored, wanted = ownership.assignment(review.old), ownership.assignment(review.object)
+    stored, wanted = assignment.of(review.old), assignment.of(review.object)
     # Names that no Tenant can have are not asked for: they would change the path of the request.
     return frozenset(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))
 
@@ -68,9 +72,7 @@ def is_open(review: admission.Review, klass: identity.Class) -> bool:
     """Tell whether the choice of the tenant is left to us."""
     creating = review.operation == "CREATE"
     return (
-        creating
-        and klass is identity.Class.CAPSULE
-        and ownership.assignment(review.object).label is None
+        creating and klass is identity.Class.CAPSULE and assignment.of(review.object).label is None
     )
 
 
@@ -100,13 +102,18 @@ def proposed(name: str, owned: Collection[str], known: Collection[str]) -> froze
 
 
 async def is_current(client: kube.Client, known: state.State) -> bool:
-    """Tell whether memory has all tenants that exist; see the module for what that means."""
+    """Tell whether memory has all tenants that exist; see the module for what that means.
+
+    Names alone are asked for: equally many need not be the same.
+    """
     answer = await client.request(
-        "GET", capsule.TENANTS.path(), query={"limit": "1"}, accept=reads.METADATA_LIST
+        "GET", capsule.TENANTS.path(), query={"includeObject": "None"}, accept=reads.TABLE
     )
-    page = _PAGE.decode(answer.body)
-    total = len(page.items) + page.metadata.remaining_item_count
-    version = page.metadata.resource_version
-    if await known.tenants.wait_for(version, SETTLE) or total == known.directory.tenant_count:
+    table = _TABLE.decode(answer.body)
+    names_there = {str(row.cells[0]) for row in table.rows or ()}
+    version = table.metadata.resource_version
+    if await known.tenants.wait_for(version, SETTLE):
+        return True
+    if names_there == set(known.directory.tenant_names()):
         return True
     return await known.tenants.wait_for(version, PATIENCE - SETTLE)

@@ -6,17 +6,14 @@ answered from what is known, and `revision` tells how fresh that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 
 from tenantry.api import meta
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
-from tenantry.api.capsule import resources as capsule
-from tenantry.directory import identity, owners
-
-Listener = Callable[[], None]
+from tenantry.directory import assignment, identity, owners
 
 
 class NamespaceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -45,24 +42,17 @@ _NAMESPACE = msgspec.json.Decoder(_Namespace)
 def namespace_view(raw: bytes) -> NamespaceView:
     """Project one namespace."""
     metadata = _NAMESPACE.decode(raw).metadata
-    label = metadata.labels.get(constants.TENANT_LABEL)
-    references = [
-        reference
-        for reference in metadata.owner_references
-        if reference.kind == capsule.TENANTS.kind
-        and reference.api_version.partition("/")[0] == constants.GROUP
-    ]
-    agreed = label is not None and len(references) == 1 and references[0].name == label
+    found = assignment.stored(metadata)
     return NamespaceView(
         name=metadata.name,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
         labels=metadata.labels,
         annotations=metadata.annotations,
-        tenant=label if agreed else None,
-        tenant_uid=references[0].uid if agreed else "",
+        tenant=found.tenant,
+        tenant_uid=found.uid if found.complete else "",
         terminating=bool(metadata.deletion_timestamp),
-        raw=bytes(raw) if agreed else b"",
+        raw=bytes(raw) if found.complete else b"",
     )
 
 
@@ -145,10 +135,6 @@ class Directory:
 
     def tenants(self) -> Iterable[tenant.Tenant]:
         return self._tenants.values()
-
-    @property
-    def tenant_count(self) -> int:
-        return len(self._tenants)
 
     def tenant_names(self) -> Collection[str]:
         return self._tenants.keys()

@@ -17,6 +17,12 @@ from tenantry.tenancy import verdicts
 
 Strings = Mapping[str, str]
 
+LABELS_FAILED = "namespace labels validation failed"
+ANNOTATIONS_FAILED = "namespace annotations validation failed"
+NODE_SELECTOR_ENFORCED = (
+    f"the {constants.NODE_SELECTOR_ANNOTATION} annotation is enforced via tenant"
+)
+
 _TEMPLATE = re.compile(r"\{\{\s*(tenant\.name|namespace)\s*\}\}")
 
 #: Keys that nobody but us writes on a tenant's namespace, whatever the tenant says.
@@ -128,10 +134,10 @@ def check_forbidden(
     if options is None:
         return None
     own = desired(owner, name, new)
-    for kind, rule, before, after, ours in (
-        ("annotation", options.forbidden_annotations, old.annotations, new.annotations,
+    for kind, failed, rule, before, after, ours in (
+        ("annotation", ANNOTATIONS_FAILED, options.forbidden_annotations, old.annotations, new.annotations,
          own.annotations),
-        ("label", options.forbidden_labels, old.labels, new.labels, own.labels),
+        ("label", LABELS_FAILED, options.forbidden_labels, old.labels, new.labels, own.labels),
     ):  # fmt: skip
         if rule is None:
             continue
@@ -140,7 +146,7 @@ def check_forbidden(
                 continue
             if key in (rule.denied) or regex.found(rule.denied_regex, key):
                 return verdicts.Denial(
-                    f"namespace {kind}s validation failed: {kind} {key} is forbidden for the "
+                    f"{failed}: {kind} {key} is forbidden for the "
                     f"current Tenant. {_forbidden_words(rule)}",
                 )
     return None
@@ -148,7 +154,7 @@ def check_forbidden(
 
 def _node_selector_denial(why: str) -> verdicts.Denial:
     return verdicts.Denial(
-        f"the {constants.NODE_SELECTOR_ANNOTATION} annotation is enforced via tenant, {why}",
+        f"{NODE_SELECTOR_ENFORCED}, {why}",
     )
 
 

@@ -8,19 +8,18 @@ counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tenantry.api.capsule import configuration, constants, tenant
 from tenantry.api.capsule import resources as capsule
-from tenantry.directory import identity
+from tenantry.directory import assignment, identity
 from tenantry.tenancy import evidence, verdicts
 
 Object = Mapping[str, Any]
 
 NOT_OWNED = "can not assign the desired namespace to a non-owned Tenant"
 NO_TENANT = "You do not have any Tenant assigned: please, reach out to the system administrators"
-PREFIX_AMBIGUOUS = "The Namespace prefix matches more than one available Tenant"
+PREFIX_FORCED = "The Namespace name must start with"
 PREFIX_UNKNOWN = "The Namespace prefix used doesn't match any available Tenant"
 UNASSIGNABLE = (
     "Unable to assign namespace to tenant. "
@@ -37,52 +36,6 @@ INCONSISTENT = "tenant label and ownerReference must both be set consistently or
 FIXED_DURING_TERMINATION = "namespace tenant ownership can not change during termination"
 ONLY_OWNERS = "only tenant owners can create tenant-owned namespaces"
 TERMINATING = "tenant is terminating and does not accept new namespaces"
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a namespace object says about its tenant: the label, and all Tenant references."""
-
-    label: str | None
-    references: tuple[tuple[str, str], ...]
-    """(name, uid) of each ownerReference to a Tenant"""
-
-    @property
-    def absent(self) -> bool:
-        return self.label is None and not self.references
-
-    @property
-    def complete(self) -> bool:
-        """Tell whether label and one reference name the same tenant (its uid is not judged)."""
-        return len(self.references) == 1 and self.references[0][0] == self.label
-
-    @property
-    def mentioned(self) -> frozenset[str]:
-        """Return every tenant that label or references name."""
-        names = {name for name, _ in self.references}
-        return frozenset(names | ({self.label} if self.label is not None else set()))
-
-    @property
-    def uid(self) -> str:
-        return self.references[0][1] if self.references else ""
-
-
-def assignment(namespace: Object | None) -> Assignment:
-    """Read the assignment from a namespace object; an absent object has none."""
-    metadata = (namespace or {}).get("metadata") or {}
-    label = (metadata.get("labels") or {}).get(constants.TENANT_LABEL)
-    references = tuple(
-        (str(reference.get("name", "")), str(reference.get("uid", "")))
-        for reference in metadata.get("ownerReferences") or ()
-        if is_tenant_reference(reference)
-    )
-    return Assignment(label, references)
-
-
-def is_tenant_reference(reference: Object) -> bool:
-    """Tell whether an ownerReference points at a Tenant, whatever version it names."""
-    group = str(reference.get("apiVersion", "")).partition("/")[0]
-    return group == constants.GROUP and reference.get("kind") == capsule.TENANTS.kind
 
 
 def reference_to(owner: tenant.Tenant) -> dict[str, Any]:
@@ -108,7 +61,7 @@ def prefix_forced(owner: tenant.Tenant, config: configuration.CapsuleConfigurati
 
 def assign(namespace: Object, known: evidence.Evidence) -> tenant.Tenant | verdicts.Denial | None:
     """Choose the tenant of a namespace that is being created; None leaves it alone."""
-    wanted = assignment(namespace)
+    wanted = assignment.of(namespace)
     klass = known.requester_class
     if klass is identity.Class.UNKNOWN or (klass is identity.Class.ADMIN and wanted.absent):
         return None
@@ -126,7 +79,7 @@ def assign(namespace: Object, known: evidence.Evidence) -> tenant.Tenant | verdi
 
 
 def _requested(
-    wanted: Assignment, name: str, known: evidence.Evidence
+    wanted: assignment.Assignment, name: str, known: evidence.Evidence
 ) -> tenant.Tenant | verdicts.Denial:
     if wanted.label is None and len(wanted.references) > 1:
         return verdicts.Denial(MULTIPLE_REFERENCES)
@@ -143,8 +96,7 @@ def _prefixed(
     prefix = f"{owner.metadata.name}-"
     if prefix_forced(owner, known.config) and not name.startswith(prefix):
         return verdicts.Denial(
-            f"The Namespace name must start with '{prefix}' "
-            "when ForceTenantPrefix is enabled in the Tenant.",
+            f"{PREFIX_FORCED} '{prefix}' when ForceTenantPrefix is enabled in the Tenant.",
         )
     return owner
 
@@ -169,7 +121,7 @@ def rebind(
 
     Returns the tenant whose label and reference the object must carry, or None to leave it.
     """
-    stored, wanted = assignment(old), assignment(new)
+    stored, wanted = assignment.of(old), assignment.of(new)
     if known.requester_class is identity.Class.ADMIN:
         return _administered(wanted, known)
     if known.requester_class is identity.Class.UNKNOWN:
@@ -186,7 +138,7 @@ def rebind(
 
 
 def _administered(
-    wanted: Assignment, known: evidence.Evidence
+    wanted: assignment.Assignment, known: evidence.Evidence
 ) -> tenant.Tenant | verdicts.Denial | None:
     """Complete an administrator's half-written assignment; refuse a contradictory one."""
     if wanted.absent:
@@ -217,7 +169,7 @@ def validate_create(
 
     Mutation by others may have happened after ours, so nothing the mutating step did is trusted.
     """
-    final = assignment(namespace)
+    final = assignment.of(namespace)
     klass = known.requester_class
     if klass is identity.Class.UNKNOWN:
         return None if final.absent else verdicts.Denial(ONLY_OWNERS)
@@ -244,7 +196,7 @@ def validate_update(
 
     Returns the tenant whose rules the change must still pass, or None when there are none.
     """
-    stored, final = assignment(old), assignment(new)
+    stored, final = assignment.of(old), assignment.of(new)
     klass = known.requester_class
     if finalize or terminating(old):
         if stored != final:
@@ -269,14 +221,14 @@ def validate_update(
     return verdicts.Denial(PATCH_DENIED) if found is None else found
 
 
-def _foreign(stored: Assignment, known: evidence.Evidence) -> verdicts.Denial | None:
+def _foreign(stored: assignment.Assignment, known: evidence.Evidence) -> verdicts.Denial | None:
     if stored.absent:
         return verdicts.Denial(NOT_OWNED_BY_ANY)
     owned = any(known.owned(name) is not None for name in stored.mentioned)
     return None if owned else verdicts.Denial(PATCH_DENIED)
 
 
-def _why_changed(stored: Assignment, final: Assignment) -> str:
+def _why_changed(stored: assignment.Assignment, final: assignment.Assignment) -> str:
     if final.absent:
         return NOT_REMOVABLE
     if final.mentioned - stored.mentioned:
@@ -285,7 +237,7 @@ def _why_changed(stored: Assignment, final: Assignment) -> str:
 
 
 def _validate_administered(
-    stored: Assignment, final: Assignment, known: evidence.Evidence
+    stored: assignment.Assignment, final: assignment.Assignment, known: evidence.Evidence
 ) -> tenant.Tenant | verdicts.Denial | None:
     if final.absent:
         return None

@@ -8,11 +8,12 @@ from typing import Any
 from tenantry.api import resources
 from tenantry.api.capsule import tenant
 from tenantry.core import regex
-from tenantry.directory import identity
+from tenantry.directory import assignment, identity
 from tenantry.runtime import admission, jsonpatch
 from tenantry.tenancy import evidence, ledger, metadata, ownership, verdicts
 
 CORDONED = "the selected tenant is cordoned"
+PREFIX = "The namespace doesn't match the tenant prefix"
 HOME = (
     'Creating namespace "{name}" is not allowed: its service accounts would be "{subject}", which '
     "has rights outside of the tenant; please, reach out to the system administrators"
@@ -46,12 +47,12 @@ def assigned(obj: Object, owner: tenant.Tenant) -> Object:
     references = [
         reference
         for reference in found.get("ownerReferences") or []
-        if not ownership.is_tenant_reference(reference)
+        if not assignment.is_reference(reference)
     ]
     mine = ownership.reference_to(owner)
     for reference in found.get("ownerReferences") or []:
         # A reference that is right already stays as it is, whatever version it names.
-        if ownership.is_tenant_reference(reference) and reference.get("uid") == mine["uid"]:
+        if assignment.is_reference(reference) and reference.get("uid") == mine["uid"]:
             mine = reference
     found["ownerReferences"] = [*references, mine]
     name = found.get("name") or ""
@@ -82,7 +83,7 @@ def validate(review: admission.Review, known: evidence.Evidence) -> Decision:
 
 def _validate_delete(review: admission.Review, known: evidence.Evidence) -> Decision:
     old = review.old or {}
-    owner = known.tenants.get(ownership.assignment(old).label or "")
+    owner = known.tenants.get(assignment.of(old).label or "")
     if owner is None or ownership.terminating(old):
         return admission.Allow()
     denial = _cordoning(owner, known)
@@ -124,9 +125,7 @@ def _name(owner: tenant.Tenant, name: str, known: evidence.Evidence) -> verdicts
         return verdicts.Denial(HOME.format(name=name, subject=subject))
     prefix = f"{owner.metadata.name}-"
     if ownership.prefix_forced(owner, known.config) and not name.startswith(prefix):
-        return verdicts.Denial(
-            f'The namespace doesn\'t match the tenant prefix, expected prefix "{prefix}"'
-        )
+        return verdicts.Denial(f'{PREFIX}, expected prefix "{prefix}"')
     return None
 
 
@@ -136,7 +135,7 @@ def reservation(
     """Return what a validated request takes from its tenant's quota; None for nothing."""
     if not _is_namespace(review) or review.operation != "CREATE" or review.object is None:
         return None
-    owner = known.tenants.get(ownership.assignment(review.object).label or "")
+    owner = known.tenants.get(assignment.of(review.object).label or "")
     if owner is None:
         return None
     found = review.object["metadata"]
