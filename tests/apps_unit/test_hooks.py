@@ -141,6 +141,11 @@ def test_nodes_report_also_from_frozen_namespaces() -> None:
     assert "!('system:nodes' in request.userInfo.groups)" in {c["expression"] for c in conditions}
 
 
+def test_hooks_that_write_events_say_so() -> None:
+    writing = {hook["name"].partition(".")[0] for hook in ALL if hook["sideEffects"] != "None"}
+    assert writing == {"namespaces", "cordoning", "serviceaccounts"}
+
+
 def test_masters_can_mend_what_the_cluster_rests_on() -> None:
     for name in ("namespaces.validating", "namespaces.mutating"):
         (condition,) = [

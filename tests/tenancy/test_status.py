@@ -195,3 +195,11 @@ def test_what_was_written_is_read_back(known: status.Space) -> None:
 def test_an_entry_without_conditions_was_never_looked_at() -> None:
     entry = tenant.Space(name="a", uid="uid-a")
     assert status.remembered(entry, cordoned=False) == space("a", pending=True)
+
+
+def test_what_holds_a_tenant_is_listed_up_to_a_point() -> None:
+    assert status.held("oil", []) == ""
+    assert "tenant: a, b; an administrator" in status.held("oil", ["b", "a"])
+    assert "tenant: n0, n1, n2, n3, n4 and 2 more;" in status.held(
+        "oil", [f"n{number}" for number in range(7)]
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tenantry.api.capsule import constants
 from tenantry.apps import settings
-from tenantry.runtime import manager
+from tenantry.runtime import events, manager
 from tenantry.tenancy import reservations, state
 from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants
 
@@ -18,7 +19,15 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         return "" if found is not None else f"CapsuleConfiguration {name} does not exist yet"
 
     part.add_check("configuration", configured)
-    tenant = tenants.TenantController(source, known)
+    recorder = events.Recorder(
+        source.client,
+        constants.EVENT_CONTROLLER,
+        "tenantry-controller",
+        timing=source.timing,
+        registry=source.metrics,
+    )
+    part.add_work("tenant-events", recorder.run)
+    tenant = tenants.TenantController(source, known, recorder)
     counts = reservations.NamespaceReservations(source.client, options.namespace)
     for built in (
         platform.ConfigurationController(source, known),

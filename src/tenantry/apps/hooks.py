@@ -47,6 +47,8 @@ _NOT_KUBE_SYSTEM_UNLESS_CREATING: Object = {
     "name": "not-a-controller-of-the-cluster-unless-it-creates",
     "expression": f"request.operation == 'CREATE' || {_NOT_KUBE_SYSTEM['expression']}",
 }
+#: Of hooks whose verdicts are told as events, except on a dry run.
+_EVENTS = "NoneOnDryRun"
 #: Namespaces without which there is no cluster.
 _VITAL = ("default", "kube-node-lease", "kube-public", "kube-system")
 _NOT_NODES: Object = {
@@ -159,7 +161,7 @@ def _mutating(namespace: str) -> list[Object]:
             "name": "namespaces",
             "rules": [_rule("", ["namespaces"], "CU", "Cluster")],
             "matchConditions": [_NOT_KUBE_SYSTEM, _not_vital(namespace)],
-            "sideEffects": "None",
+            "sideEffects": _EVENTS,
             # What others change after us is put right before it is judged.
             "reinvocationPolicy": "IfNeeded",
         },
@@ -203,8 +205,8 @@ def _validating(namespace: str) -> list[Object]:
                 )
             ],
             "matchConditions": [_NOT_KUBE_SYSTEM, _not_vital(namespace)],
-            # The quota ledger is written, except on a dry run.
-            "sideEffects": "NoneOnDryRun",
+            # Besides, the quota's ledger is written.
+            "sideEffects": _EVENTS,
         },
         {
             "name": "tenants",
@@ -226,7 +228,7 @@ def _validating(namespace: str) -> list[Object]:
                 **elsewhere,
             },
             "matchConditions": [_NOT_KUBE_SYSTEM, _NOT_NODES],
-            "sideEffects": "None",
+            "sideEffects": _EVENTS,
         },
         {
             "name": "managed",
@@ -265,7 +267,7 @@ def _validating(namespace: str) -> list[Object]:
             "rules": [_rule("", ["serviceaccounts"], "CU", "Namespaced")],
             "namespaceSelector": tenants,
             "matchConditions": [{"name": "promotion", "expression": promoted}],
-            "sideEffects": "None",
+            "sideEffects": _EVENTS,
         },
     ]
 

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
-from tenantry.apps import certificates, evidence, hooks, settings
+from tenantry.apps import audit, certificates, evidence, hooks, settings
+from tenantry.kube import errors
 from tenantry.runtime import (
     admission,
     apply,
     cluster,
     controller,
+    events,
     manager,
     permissions,
     store,
     views,
     webhook,
 )
+from tenantry.runtime import registration as registrations
+from tenantry.tenancy import evidence as tenancy
 from tenantry.tenancy import ledger, reservations, state, verdicts
 from tenantry.tenancy.admission import content, kinds, namespaces
+
+logger = logging.getLogger(__name__)
+
+UNKNOWABLE = "tenantry could not find out whether this is allowed: {problem}"
 
 #: Share of the API server's patience that reserving may take.
 RESERVE_DEADLINE = 6.0
@@ -46,7 +55,7 @@ _KEPT = {
     resources.VALIDATING_POLICY_BINDINGS: hooks.POLICY,
 }
 
-NEEDS = tuple(
+NEEDS = audit.NEEDS + tuple(
     need
     for resource, name in _KEPT.items()
     for need in (
@@ -65,20 +74,40 @@ class Handlers:
         gather: evidence.Gatherer,
         counts: reservations.NamespaceReservations,
         counters: admission.Counters,
+        auditor: audit.Auditor,
     ) -> None:
         self._gather = gather
+        self._auditor = auditor
         self._counts = counts
         self._counters = counters
 
     async def mutate(self, review: admission.Review) -> admission.Verdict:
         """Answer a mutating review."""
-        known = await self._gather(review, proposing=True)
-        return admission.run(MUTATING, review, known, counters=self._counters)
+        return await answered(self._mutate(review))
 
     async def validate(self, review: admission.Review) -> admission.Verdict:
-        """Answer a validating review; reserving comes after all other checks."""
+        """Answer a validating review."""
+        return await answered(self._validate(review))
+
+    async def _mutate(self, review: admission.Review) -> admission.Verdict:
+        known = await self._gather(review, proposing=True)
+        verdict = admission.run(MUTATING, review, known, counters=self._counters)
+        if not verdict.allowed:
+            # Who is let through here is judged, and told of, by the validating side.
+            self._auditor.tell(review, verdict, known)
+        return verdict
+
+    async def _validate(self, review: admission.Review) -> admission.Verdict:
         known = await self._gather(review)
         verdict = admission.run(VALIDATING, review, known, counters=self._counters)
+        verdict = await self._counted(review, verdict, known)
+        self._auditor.tell(review, verdict, known)
+        return verdict
+
+    async def _counted(
+        self, review: admission.Review, verdict: admission.Verdict, known: tenancy.Evidence
+    ) -> admission.Verdict:
+        """Reserve what is counted, which comes after all other checks."""
         wanted = namespaces.reservation(review, known) if verdict.allowed else None
         if wanted is None:
             return verdict
@@ -100,6 +129,29 @@ class Handlers:
             # who creates again what exists, as scripts do, would use up the quota.
             return verdicts.Denial(f'namespaces "{claim.name}" already exists', code=409)
         return await self._counts.reserve(owner, claim, deadline=RESERVE_DEADLINE, dry_run=dry_run)
+
+
+async def answered(judging: Awaitable[admission.Verdict]) -> admission.Verdict:
+    """Refuse in the API server's own words where it could not be asked; try again helps."""
+    try:
+        return await judging
+    except (errors.KubeError, ExceptionGroup) as problem:
+        cause = first(problem)
+        if cause is None:
+            raise
+        logger.warning("review_without_evidence", extra={"why": str(cause)})
+        return admission.denied(
+            UNKNOWABLE.format(problem=cause), code=503, reason="ServiceUnavailable"
+        )
+
+
+def first(problem: Exception) -> errors.KubeError | None:
+    """Return the first failure of a request, however deep several tasks have buried it; pure."""
+    if isinstance(problem, errors.KubeError):
+        return problem
+    if isinstance(problem, ExceptionGroup):
+        return next(filter(None, map(first, problem.exceptions)), None)
+    return None
 
 
 class Registration:
@@ -135,7 +187,10 @@ class Registration:
         ):
             raw = self._caches[resource].get(wanted["metadata"]["name"])
             observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None
-            await self._applier.apply(resource, wanted, observed)
+            share = wanted
+            if "webhooks" in wanted:
+                share = registrations.wanted(wanted, observed, self._applier.field_manager)
+            await self._applier.apply(resource, share, observed)
         self._done = True
 
     def check(self) -> str:
@@ -166,10 +221,18 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         timing=source.timing,
         registry=source.metrics,
     )
+    recorder = events.Recorder(
+        source.client,
+        constants.EVENT_CONTROLLER,
+        constants.EVENT_INSTANCE,
+        timing=source.timing,
+        registry=source.metrics,
+    )
     handlers = Handlers(
         evidence.Gatherer(source.client, known, options.controllers),
         reservations.NamespaceReservations(source.client, options.namespace),
         server.counters,
+        audit.Auditor(recorder, known.directory.tenant_named),
     )
     for path in (hooks.MUTATE, *hooks.UPSTREAM_MUTATING):
         server.route(path, handlers.mutate)
@@ -192,3 +255,4 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
     part.add_webhook(server)
     part.add_controller(registration.controller, leader=False)
     part.add_work("certificate", renew)
+    part.add_work("events", recorder.run)

@@ -20,6 +20,23 @@ WAITING_FOR_PODS = "waiting for pods to finalize"
 WAITING_FOR_NAMESPACE = "waiting for namespace finalization"
 
 
+#: Names that a message lists before it only counts.
+MOST_NAMES = 5
+
+
+def held(owner: str, names: Sequence[str]) -> str:
+    """Say which namespaces keep a tenant from going although they are not wholly its own; pure."""
+    if not names:
+        return ""
+    shown = ", ".join(sorted(names)[:MOST_NAMES])
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return (
+        f"waiting for namespaces with the label {constants.TENANT_LABEL}={owner}, but without the "
+        f"ownerReference to this tenant: {shown}{more}; an administrator can remove the label, "
+        "or delete them"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Space:
     """One namespace of a tenant as the last reconcile left it.

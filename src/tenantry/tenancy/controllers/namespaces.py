@@ -22,13 +22,12 @@ from tenantry.runtime import (
     apply,
     cluster,
     controller,
-    fields,
     informer,
     jsonpatch,
     permissions,
     views,
 )
-from tenantry.tenancy import bindings, metadata, state, status
+from tenantry.tenancy import bindings, metadata, state, status, takeover
 
 Object = dict[str, Any]
 
@@ -152,6 +151,7 @@ class NamespaceController:
         """Write one binding; where somebody was first to use its name, ours replaces theirs."""
         name, namespace = binding["metadata"]["name"], binding["metadata"]["namespace"]
         observed = _decoded(self._bindings.get(name, namespace))
+        await takeover.adopt(self._applier, resources.ROLE_BINDINGS, observed)
         try:
             await self._applier.apply(resources.ROLE_BINDINGS, binding, observed)
         except errors.Invalid as problem:
@@ -190,7 +190,7 @@ class NamespaceController:
         }
         if wanted.annotations:
             desired["metadata"]["annotations"] = dict(wanted.annotations)
-        stale = stale_keys(observed, wanted)
+        stale = stale_keys(observed, wanted, recorded(owner, view.name))
         if stale:
             # Whoever created the namespace owns these keys too, by our own mutation of the
             # request, so giving up our share would leave them.
@@ -214,18 +214,29 @@ class NamespaceController:
             self._on_outcome(owner.metadata.name)
 
 
-def stale_keys(observed: Object, wanted: metadata.Metadata) -> list[jsonpatch.Operation]:
-    """Return the patch that removes what we once managed and no longer want; pure."""
-    mine = fields.owned(observed, constants.FIELD_MANAGER) or {}
-    managed = mine.get("f:metadata") or {}
+def recorded(owner: tenant.Tenant, namespace: str) -> metadata.Metadata:
+    """Return what a tenant's status says that was put on one of its namespaces; pure."""
+    entry = next((space for space in owner.status.spaces if space.name == namespace), None)
+    if entry is None or entry.metadata is None:
+        return metadata.Metadata()
+    return metadata.Metadata(entry.metadata.labels, entry.metadata.annotations)
+
+
+def stale_keys(
+    observed: Object, wanted: metadata.Metadata, before: metadata.Metadata
+) -> list[jsonpatch.Operation]:
+    """Return the patch that removes what was once managed and is no longer wanted; pure.
+
+    :param before: what is on record as managed
+    """
+    labels, annotations = takeover.managed_keys(observed, before)
     found = metadata.of(observed)
     operations: list[jsonpatch.Operation] = []
-    for part, present, keep in (
-        ("labels", found.labels, wanted.labels),
-        ("annotations", found.annotations, wanted.annotations),
+    for part, managed, present, keep in (
+        ("labels", labels, found.labels, wanted.labels),
+        ("annotations", annotations, found.annotations, wanted.annotations),
     ):
-        for field in sorted(managed.get(f"f:{part}") or {}):
-            key = field.removeprefix("f:")
+        for key in sorted(managed):
             if key in keep or key not in present:
                 continue
             path = jsonpatch.pointer("metadata", part, key)

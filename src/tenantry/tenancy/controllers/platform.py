@@ -11,9 +11,19 @@ from tenantry.api.capsule import constants, tenant_owner
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import identity, owners
+from tenantry.directory import state as directories
 from tenantry.kube import errors
-from tenantry.runtime import apply, cluster, conditions, controller, informer, permissions, views
-from tenantry.tenancy import bindings, state
+from tenantry.runtime import (
+    apply,
+    cluster,
+    conditions,
+    controller,
+    informer,
+    permissions,
+    store,
+    views,
+)
+from tenantry.tenancy import bindings, state, takeover
 
 Object = dict[str, Any]
 
@@ -120,6 +130,21 @@ class ConfigurationController:
             return
 
 
+def _promoting(event: store.Event[state.TenantView]) -> list[str]:
+    """Look again when a tenant comes or goes with promotions, or allows or forbids them."""
+    before, after = (
+        view is not None and view.tenant.spec.permissions.allow_owner_promotion
+        for view in (event.old, event.new)
+    )
+    return [ONLY] if before != after else []
+
+
+def _moving(event: store.Event[directories.NamespaceView]) -> list[str]:
+    """Look again when a namespace comes to a tenant, leaves it or moves to another."""
+    before, after = (view.tenant if view is not None else None for view in (event.old, event.new))
+    return [ONLY] if before != after else []
+
+
 class ProvisioningController:
     """Lets Capsule users create namespaces: two ClusterRoles and a ClusterRoleBinding."""
 
@@ -139,6 +164,9 @@ class ProvisioningController:
             .watches(known.configurations, lambda _: [ONLY])
             .watches(known.tenant_owners, lambda _: [ONLY])
             .watches(known.promotions, lambda _: [ONLY])
+            # Whose service accounts are promoted depends on both.
+            .watches(known.tenants, _promoting, debounce=source.timing.debounce)
+            .watches(known.namespaces, _moving, debounce=source.timing.debounce)
             .watches(self._roles, lambda _: [ONLY])
             .watches(self._bindings, lambda _: [ONLY])
         )
@@ -173,7 +201,9 @@ class ProvisioningController:
         self, resource: resources.Resource, cache: informer.Informer[bytes], wanted: Object
     ) -> None:
         raw = cache.get(wanted["metadata"]["name"])
-        await self._applier.apply(resource, wanted, msgspec.json.decode(raw) if raw else None)
+        observed = msgspec.json.decode(raw) if raw else None
+        await takeover.adopt(self._applier, resource, observed)
+        await self._applier.apply(resource, wanted, observed)
 
 
 class TenantOwnerController:

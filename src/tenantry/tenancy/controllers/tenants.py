@@ -7,6 +7,7 @@ beside this, and their outcomes are gathered here, debounced.
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import msgspec
 
@@ -16,8 +17,8 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import owners
 from tenantry.directory import state as directory
-from tenantry.runtime import apply, cluster, controller, permissions, store
-from tenantry.tenancy import state, status
+from tenantry.runtime import apply, cluster, controller, events, permissions, store
+from tenantry.tenancy import state, status, takeover
 
 #: Seconds between two looks at the namespaces of a tenant that is being deleted.
 DELETION_POLL = 2.0
@@ -31,6 +32,7 @@ NEEDS = (
     permissions.Need(capsule.TENANTS, ("patch",), subresource="status"),
     permissions.Need(resources.NAMESPACES, ("delete",)),
     permissions.Need(resources.PODS, ("list",)),
+    permissions.Need(resources.EVENTS, permissions.APPLY),
 )
 
 
@@ -41,14 +43,19 @@ class TenantController:
         self,
         source: cluster.Cluster,
         known: state.State,
+        recorder: events.Recorder,
         *,
         concurrency: int = 4,
         now: clock.Clock = clock.wall,
+        elapsed: clock.Clock = clock.monotonic,
     ) -> None:
         self._known = known
+        self._recorder = recorder
         self._client = source.client
         self._debounce = source.timing.debounce
+        self._deadline = source.timing.write
         self._now = now
+        self._elapsed = elapsed
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._waiting: dict[str, str] = {}
         #: Tenant -> since when one of its namespaces was not looked at.
@@ -91,34 +98,53 @@ class TenantController:
         observed = msgspec.json.decode(view.raw)
         members = self._known.directory.namespaces_of(name)
         deleting = view.tenant.metadata.deletion_timestamp is not None
+        held = ""
         if deleting and not members:
             # The cache may be behind; what is still there would lose its tenant for ever.
             listed = await self._client.list(
-                resources.NAMESPACES, label_selector=f"{constants.TENANT_LABEL}={name}", limit=1
+                resources.NAMESPACES, label_selector=f"{constants.TENANT_LABEL}={name}"
             )
-            if not listed.items:
+            found = [directory.namespace_view(raw) for raw in listed.items]
+            if not found:
                 await self._applier.remove_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
                 return None
+            held = status.held(name, [one.name for one in found if one.tenant is None])
         elif deleting:
             await self._take_down(members)
         elif members:
             await self._applier.add_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
         else:
             await self._applier.remove_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
+        await self._name(view)
         spaces = self._spaces(view, members)
         grace = self._grace(name, spaces)
         if grace > 0 and not deleting:
             # Its controller tells when it has looked, which is usually at once.
             return controller.Result(requeue_after=grace)
-        await self._report(view, observed, spaces)
+        await self._report(view, observed, spaces, held)
         return controller.Result(requeue_after=DELETION_POLL) if deleting else None
+
+    async def _name(self, view: state.TenantView) -> None:
+        """Let selectors find a tenant by its name, also one that no webhook has seen."""
+        name = view.tenant.metadata.name
+        if view.tenant.metadata.labels.get(constants.NAME_LABEL) == name:
+            return
+        body = {"metadata": {"labels": {constants.NAME_LABEL: name}}}
+        await self._client.patch(
+            capsule.TENANTS,
+            name,
+            kind="merge",
+            body=body,
+            field_manager=constants.FIELD_MANAGER,
+            timeout=self._deadline,
+        )
 
     def _grace(self, name: str, spaces: list[status.Space]) -> float:
         """Return for how long the report of a tenant can wait."""
         if not any(space.pending for space in spaces):
             self._pending.pop(name, None)
             return 0.0
-        now = self._now()
+        now = self._elapsed()
         return self._pending.setdefault(name, now) + PENDING_GRACE - now
 
     async def _take_down(self, members: list[directory.NamespaceView]) -> None:
@@ -151,7 +177,11 @@ class TenantController:
         return spaces
 
     async def _report(
-        self, view: state.TenantView, observed: dict[str, object], spaces: list[status.Space]
+        self,
+        view: state.TenantView,
+        observed: dict[str, object],
+        spaces: list[status.Space],
+        error: str,
     ) -> None:
         raw_spec = observed.get("spec")
         wanted = status.desired(
@@ -159,6 +189,7 @@ class TenantController:
             spec=raw_spec if isinstance(raw_spec, dict) else {},
             entries=self._known.directory.owners_of(view.tenant),
             spaces=spaces,
+            error=error,
             now=self._now(),
         )
         desired = {
@@ -167,4 +198,27 @@ class TenantController:
             "metadata": {"name": view.tenant.metadata.name},
             "status": wanted,
         }
-        await self._applier.apply_status(capsule.TENANTS, desired, observed)
+        await takeover.adopt(self._applier, capsule.TENANTS, observed, subresource="status")
+        done = await self._applier.apply_status(capsule.TENANTS, desired, observed)
+        if done.sent:
+            self._tell(view.tenant, wanted)
+
+    def _tell(self, before: tenant.Tenant, after: dict[str, Any]) -> None:
+        """Tell of a tenant that was frozen, or is free again."""
+        was, is_ = before.status.state, after["state"]
+        frozen = is_ == constants.CORDONED_REASON
+        if was == is_ or not (frozen or was == constants.CORDONED_REASON):
+            return
+        self._recorder.event(
+            {
+                "apiVersion": constants.API_VERSION,
+                "kind": capsule.TENANTS.kind,
+                "name": before.metadata.name,
+                "uid": before.metadata.uid,
+            },
+            "Normal",
+            constants.CORDONED_EVENT if frozen else constants.UNCORDONED_EVENT,
+            constants.CORDONED_ACTION if frozen else constants.UNCORDONED_ACTION,
+            "Tenant has been cordoned" if frozen else "Tenant has been uncordoned",
+            labels={constants.MANAGED_TENANT_LABEL: before.metadata.name},
+        )

@@ -1,0 +1,73 @@
+"""Whose keys are removed when nobody wants them: ours and Capsule's, nobody else's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenantry.api import meta
+from tenantry.api.capsule import common, constants, tenant
+from tenantry.tenancy import metadata, takeover
+from tenantry.tenancy.controllers import namespaces
+
+NOTHING = metadata.Metadata()
+
+
+def namespace(**owned_by: list[str]) -> dict[str, Any]:
+    """Return a namespace with labels, each written by a manager by Update."""
+    labels = {label: "x" for owned in owned_by.values() for label in owned}
+    entries = [
+        {
+            "manager": manager.replace("_", "-"),
+            "operation": "Update",
+            "fieldsV1": {
+                "f:metadata": {"f:labels": {".": {}, **{f"f:{label}": {} for label in owned}}}
+            },
+        }
+        for manager, owned in owned_by.items()
+    ]
+    return {"metadata": {"labels": labels, "managedFields": entries}}
+
+
+def test_what_capsule_wrote_is_managed() -> None:
+    found = namespace(capsule=["a"], kubectl_edit=["b"])
+    assert takeover.managed_keys(found, NOTHING) == ({"a"}, set())
+
+
+def test_a_name_that_others_have_too_counts_only_for_what_is_on_record() -> None:
+    found = namespace(cmd=["a", "b"], manager=["c"])
+    assert takeover.managed_keys(found, NOTHING) == (set(), set())
+    recorded = metadata.Metadata({"a": "x", "c": "x"}, {"b": "x"})
+    assert takeover.managed_keys(found, recorded) == ({"a", "c"}, set())
+
+
+def test_our_own_share_is_managed() -> None:
+    found = namespace(x=["a"])
+    found["metadata"]["managedFields"][0] |= {
+        "manager": constants.FIELD_MANAGER,
+        "operation": "Apply",
+    }
+    assert takeover.managed_keys(found, NOTHING) == ({"a"}, set())
+
+
+def test_only_what_is_not_wanted_goes() -> None:
+    found = namespace(capsule=["kept", "gone"])
+    assert namespaces.stale_keys(found, metadata.Metadata({"kept": "y"}), NOTHING) == [
+        {"op": "test", "path": "/metadata/labels/gone", "value": "x"},
+        {"op": "remove", "path": "/metadata/labels/gone"},
+    ]
+
+
+def test_the_record_is_the_tenants_status() -> None:
+    managed = common.Metadata(labels={"a": "x"}, annotations={"b": "y"})
+    owner = tenant.Tenant(
+        metadata=meta.ObjectMeta(name="oil"),
+        status=tenant.TenantStatus(
+            spaces=[
+                tenant.Space(name="prod", uid="1", metadata=managed),
+                tenant.Space(name="dev", uid="2"),
+            ]
+        ),
+    )
+    assert namespaces.recorded(owner, "prod") == metadata.Metadata({"a": "x"}, {"b": "y"})
+    assert namespaces.recorded(owner, "dev") == NOTHING
+    assert namespaces.recorded(owner, "gone") == NOTHING
