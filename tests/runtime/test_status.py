@@ -38,6 +38,14 @@ async def messages(admin: kube.Client, namespace: str) -> list[str]:
     return [each["message"] for each in found["status"].get("conditions", [])]
 
 
+async def eventually(admin: kube.Client, namespace: str, wanted: list[str]) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            if await messages(admin, namespace) == wanted:
+                return
+            await asyncio.sleep(0.02)
+
+
 async def test_only_the_last_of_many_is_written(
     admin: kube.Client, namespace: str, until: Until
 ) -> None:
@@ -49,8 +57,7 @@ async def test_only_the_last_of_many_is_written(
         writer.set(("", namespace), condition(str(number)))
         await asyncio.sleep(0.001)
     assert applier.sent == 0
-    await until(lambda: applier.sent)
-    assert await messages(admin, namespace) == ["49"]
+    await eventually(admin, namespace, ["49"])
     assert applier.sent == 1
     # What is there already is not sent again.
     observed = await admin.get(resources.NAMESPACES, namespace)
@@ -75,11 +82,7 @@ async def test_a_failed_write_is_made_again(
         await until(lambda: applier.sent)
         proxy.accepting = True
         await until(lambda: not len(writer))
-        async with asyncio.timeout(10):
-            while True:
-                if await messages(admin, namespace) == ["late"]:
-                    break
-                await asyncio.sleep(0.05)
+        await eventually(admin, namespace, ["late"])
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
