@@ -190,7 +190,7 @@ def _free_port() -> int:
 async def eventually(
     condition: Callable[[], Awaitable[T]], what: str = "", *, seconds: float = 15.0
 ) -> T:
-    """Return what the condition gives once that is true; an AssertionError in it means not yet."""
+    """Return what the condition gives once that is true; an AssertionError or a missing key in it means not yet."""
     deadline = time.monotonic() + seconds
     seen: object = None
     while time.monotonic() < deadline:
@@ -199,7 +199,7 @@ async def eventually(
             if found:
                 return found
             seen = found
-        except (AssertionError, errors.NotFound) as problem:
+        except (AssertionError, KeyError, errors.NotFound) as problem:
             seen = problem
         await asyncio.sleep(0.03)
     raise AssertionError(f"not within {seconds} s: {what or condition.__name__}; last: {seen!r}")

@@ -125,6 +125,8 @@ async def test_a_tenant_owner_object_without_labels_owns_nothing(world: World) -
     await world.tenant(owners=[], permissions={"matchOwners": [{}]})
     await tenant_owner(world, "carol", {"kind": "User", "name": world.name("carol")})
     await refused(world.namespace(by=world.user("carol")), NO_TENANT)
+    # It would own every labelled TenantOwner of the tests to come.
+    await world.admin.delete(capsule.TENANTS, world.name("oil"))
 
 
 async def test_administrators_are_owners_with_their_own_roles(world: World) -> None:

@@ -29,11 +29,30 @@ async def write(
     **metadata: Any,
 ) -> None:
     """Put metadata on an object the way Capsule does: the whole object, by PUT."""
-    found = await world.boss().get(resource, name, namespace)
-    found = copy.deepcopy(found)
-    for key, values in metadata.items():
-        found["metadata"][key] = {**found["metadata"].get(key, {}), **values}
-    await world.boss().replace(resource, found, field_manager=manager)
+
+    async def put() -> bool:
+        found = copy.deepcopy(await world.boss().get(resource, name, namespace))
+        for key, values in metadata.items():
+            found["metadata"][key] = {**found["metadata"].get(key, {}), **values}
+        return await written(world, resource, found, manager=manager)
+
+    await eventually(put)
+
+
+async def written(
+    world: World,
+    resource: resources.Resource,
+    found: Object,
+    *,
+    manager: str,
+    subresource: str = "",
+) -> bool:
+    """Replace an object; False when the platform wrote it in between."""
+    try:
+        await world.boss().replace(resource, found, subresource=subresource, field_manager=manager)
+    except errors.Conflict:
+        return False
+    return True
 
 
 async def gone(
@@ -93,12 +112,14 @@ async def test_in_a_tenants_status(world: World) -> None:
     await world.tenant()
     await world.namespace()
     await world.bound()
-    found = await world.boss().get(capsule.TENANTS, world.name("oil"))
-    found["status"]["classes"] = {"storage": ["left"]}
-    found["metadata"].pop("managedFields")
-    await world.boss().replace(
-        capsule.TENANTS, found, subresource="status", field_manager="capsule"
-    )
+
+    async def put() -> bool:
+        found = await world.boss().get(capsule.TENANTS, world.name("oil"))
+        found["status"]["classes"] = {"storage": ["left"]}
+        found["metadata"].pop("managedFields")
+        return await written(world, capsule.TENANTS, found, manager="capsule", subresource="status")
+
+    await eventually(put)
 
     async def cleared() -> bool:
         status = await world.status()

@@ -1,8 +1,10 @@
-"""Files that look like programs, for tests that never run them."""
+"""Files that look like programs, for tests that never run them; and whether real ones run."""
 
 from __future__ import annotations
 
 import struct
+import time
+from pathlib import Path
 
 from tenantry.local import artefacts
 
@@ -17,3 +19,20 @@ def elf(payload: bytes = b"payload", *, machine: int | None = None) -> bytes:
     struct.pack_into("<Q", header, 40, 64 + len(body))
     struct.pack_into("<HH", header, 58, 64, 1)
     return bytes(header) + body + b"\0" * 64
+
+
+def runs(pid: int) -> bool:
+    """Tell whether a process runs; one that waits for somebody to ask how it ended does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(") ")[2][0] not in "ZX"
+
+
+def gone(*pids: int) -> None:
+    """Wait until none of these processes runs."""
+    deadline = time.monotonic() + 10
+    while any(runs(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

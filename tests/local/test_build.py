@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.local import programs
 
 from tenantry.local import artefacts, build, download, errors, plan, progress
 
@@ -181,7 +182,4 @@ def test_a_killed_build_takes_the_compiler_with_it(tmp_path: Path, go: Path) -> 
             assert time.monotonic() < deadline
             time.sleep(0.02)
         builder.send_signal(signal.SIGKILL)
-    pid = int(pid_file.read_text())
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    programs.gone(int(pid_file.read_text()))

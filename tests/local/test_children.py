@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.local import programs
 
 from tenantry.local import children, launch
 
@@ -48,7 +48,7 @@ async def test_output_and_environment(log: Path) -> None:
 
 async def test_what_it_started_ends_with_it(log: Path) -> None:
     await run(["sh", "-c", "sleep 60 & echo $!"], log)
-    gone(int(log.read_text()))
+    programs.gone(int(log.read_text()))
 
 
 async def test_a_signal_reaches_the_whole_group(log: Path) -> None:
@@ -58,13 +58,6 @@ async def test_a_signal_reaches_the_whole_group(log: Path) -> None:
     children.send(process, signal.SIGTERM)
     assert await asyncio.wait_for(ended, 20) == "killed by SIGTERM"
     children.send(process, signal.SIGTERM)  # to nobody: no error
-
-
-def gone(pid: int) -> None:
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF garbage", b"text"])
@@ -119,9 +112,9 @@ def test_a_killed_parent_leaves_no_orphan(log: Path) -> None:
     ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert Path(f"/proc/{pid}").exists()
+        assert programs.runs(pid)
         parent.kill()
-    gone(pid)
+    programs.gone(pid)
 
 
 def test_a_parent_that_is_gone_already_ends_it_at_once() -> None:

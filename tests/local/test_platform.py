@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -14,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tenantry.core import errors as core_errors
@@ -39,6 +39,7 @@ UP = """
 import sys
 from tenantry.core import errors
 from tenantry.local import platform, progress
+progress.PATIENCE = 0.0
 options = platform.Options(components=(), durable=False)
 try:
     platform.Platform("one").up(options, progress.Progress())
@@ -90,7 +91,7 @@ def processes(platform: platforms.Platform) -> list[str]:
 @pytest.mark.plane
 class TestLife:
     def test_data_and_port_survive_and_destroy_removes_all(
-        self, platform: platforms.Platform
+        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         out = io.StringIO()
         assert platform.up(SMALL, progress.Progress(out)) is None
@@ -117,14 +118,21 @@ class TestLife:
         assert platform.require().server == server
         kubectl(platform, "get", "namespace", "kept")
 
-        # A port that only the platform knows may change; the one in kubeconfigs may not.
         assert platform.down(progress.Silent())
         assert not platform.down(progress.Silent())
         assert not processes(platform)
+
+        # A port that only the platform knows may change, even after it was chosen; the one in
+        # kubeconfigs may not.
         before = platform.require()
-        with socket.create_server(("127.0.0.1", before.ports[plan.ETCD])):
-            platform.up(SMALL, progress.Silent())
-            assert platform.require().ports[plan.ETCD] != before.ports[plan.ETCD]
+        etcd = before.ports[plan.ETCD]
+        out = io.StringIO()
+        with snatched(platform, etcd, monkeypatch):
+            platform.up(SMALL, progress.Progress(out))
+        assert "once more with another" in out.getvalue()
+        assert platform.status().phase == "ready"
+        assert platform.require().ports[plan.ETCD] != etcd
+        kubectl(platform, "get", "namespace", "kept")
         platform.down(progress.Silent())
         port = before.api_ports[0]
         with (
@@ -139,37 +147,24 @@ class TestLife:
         with pytest.raises(errors.NoSuchPlatformError):
             platform.status()
 
-    def test_a_port_that_is_snatched_away_is_replaced(
-        self, platform: platforms.Platform, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Between the choice of a port and its use, everything may happen."""
-        choose = platform._plan
-        out = io.StringIO()
-        with socket.create_server(("127.0.0.1", 0)) as snatcher:
-            port = snatcher.getsockname()[1]
 
-            def snatched(*args: Any) -> plan.Plan:
-                monkeypatch.setattr(platform, "_plan", choose)
-                chosen = choose(*args)
-                return msgspec.structs.replace(chosen, ports={plan.ETCD: port})
+@contextlib.contextmanager
+def snatched(
+    platform: platforms.Platform, port: int, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Let somebody take a port between the first choice of it and its use."""
+    choose = platform._plan
+    with contextlib.ExitStack() as stack:
 
-            monkeypatch.setattr(platform, "_plan", snatched)
-            platform.up(SMALL, progress.Progress(out))
-        assert "once more with another" in out.getvalue()
-        assert platform.status().phase == "ready"
-        assert platform.require().ports[plan.ETCD] != port
+        def once(*args: Any) -> plan.Plan:
+            monkeypatch.setattr(platform, "_plan", choose)
+            chosen = choose(*args)
+            assert chosen.ports[plan.ETCD] == port
+            stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            return chosen
 
-    def test_two_at_once_start_one(
-        self, platform: platforms.Platform, environ: dict[str, str]
-    ) -> None:
-        both = [start_up(environ) for _ in range(2)]
-        told = [up.communicate(timeout=90)[1] for up in both]
-        assert [up.returncode for up in both] == [0, 0], told
-        assert (
-            sum("another `tenantry local up`" in text or "runs already" in text for text in told)
-            == 1
-        )
-        assert sum("kube-apiserver" in line for line in processes(platform)) == 1
+        monkeypatch.setattr(platform, "_plan", once)
+        yield
 
 
 def kubectl(platform: platforms.Platform, *args: str) -> str:
@@ -180,7 +175,10 @@ def kubectl(platform: platforms.Platform, *args: str) -> str:
 
 @pytest.mark.plane
 class TestDownDuringUp:
-    def test_while_units_start(self, platform: platforms.Platform, environ: dict[str, str]) -> None:
+    def test_by_down_or_control_c_and_then_two_at_once(
+        self, platform: platforms.Platform, environ: dict[str, str]
+    ) -> None:
+        """What ends an `up` leaves nothing behind, and nothing that is in the next one's way."""
         with start_up(environ) as up:
             until(lambda: any("kube-apiserver" in line for line in processes(platform)))
             assert platform.down(progress.Silent())
@@ -189,16 +187,20 @@ class TestDownDuringUp:
         assert "stopped" in told
         assert not processes(platform)
         assert platform.status().phase == "stopped"
-        # And nothing of it is in the way of the next.
-        platform.up(SMALL, progress.Silent())
 
-    def test_by_control_c(self, platform: platforms.Platform, environ: dict[str, str]) -> None:
         with start_up(environ) as up:
             until(lambda: any("kube-apiserver" in line for line in processes(platform)))
             up.send_signal(signal.SIGINT)
             up.communicate(timeout=30)
         assert up.returncode
         assert not processes(platform)
+
+        both = [start_up(environ) for _ in range(2)]
+        notes = [up.communicate(timeout=90)[1] for up in both]
+        assert [up.returncode for up in both] == [0, 0], notes
+        joined = ("another `tenantry local up`", "runs already")
+        assert sum(any(words in note for words in joined) for note in notes) == 1
+        assert sum("kube-apiserver" in line for line in processes(platform)) == 1
 
     def test_while_binaries_are_prepared(
         self, platform: platforms.Platform, environ: dict[str, str], tmp_path: Path
@@ -220,8 +222,9 @@ class TestDownDuringUp:
 
 
 @pytest.mark.plane
+@pytest.mark.long
 def test_whoever_is_killed_comes_back(new_plane: Callable[..., testing.Plane]) -> None:
-    """SIGKILL for every unit at once, and work goes on."""
+    """SIGKILL for every unit at once, and work goes on; test_testing.py has the short form."""
     own = new_plane(components=plan.OPTIONAL, nodes=nodes.generated(2, 8), api_servers=2)
     own.run("create", "deployment", "web", "--image=none", "--replicas=3")
     own.run("wait", "--for=condition=Available", "--timeout=30s", "deployment/web")
@@ -238,36 +241,6 @@ def test_whoever_is_killed_comes_back(new_plane: Callable[..., testing.Plane]) -
     until(back)
     own.run("scale", "deployment/web", "--replicas=5")
     own.run("wait", "--for=jsonpath={.status.readyReplicas}=5", "--timeout=60s", "deployment/web")
-
-
-ROLE = """
-import http.server, os, pathlib, sys, yaml
-kubeconfig = yaml.safe_load(pathlib.Path(os.environ["KUBECONFIG"]).read_text())
-token = pathlib.Path(kubeconfig["users"][0]["user"]["tokenFile"]).read_text()
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200 if token.count(".") == 2 else 500)
-        self.end_headers()
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-"""
-
-
-@pytest.mark.plane
-def test_a_role_runs_with_its_own_token_and_comes_back(
-    new_plane: Callable[..., testing.Plane],
-) -> None:
-    role = plan.Role(
-        name="role",
-        argv=(sys.executable, "-c", ROLE, "{health}"),
-        service_account="role",
-        ports=("health",),
-        ready="http://127.0.0.1:{health}/readyz",
-    )
-    own = new_plane(components=(), roles=[role])
-    own.run("-n", plan.SYSTEM_NAMESPACE, "get", "serviceaccount", "role")
-    before = own.pid("role")
-    own.signal("role", signal.SIGKILL)
-    until(lambda: own.pid("role") not in {None, before} and own.platform.status().phase == "ready")
 
 
 class TestWithoutStarting:
@@ -348,6 +321,13 @@ class TestWithoutStarting:
         state.prepare(broken, minimum_free=0)
         broken.plan.write_text("{")
         assert platform._ports_of_others() == {20001, 20002}
+
+    def test_a_port_that_is_taken_is_replaced(self, platform: platforms.Platform) -> None:
+        first = platform._plan(SMALL, None, {})
+        with socket.create_server(("127.0.0.1", first.ports[plan.ETCD])):
+            second = platform._plan(SMALL, first, {})
+        assert second.ports[plan.ETCD] != first.ports[plan.ETCD]
+        assert second.api_ports == first.api_ports
 
     def test_a_new_plan_has_defaults_and_an_old_one_stays(
         self, platform: platforms.Platform

@@ -197,12 +197,13 @@ async def test_a_status_that_cannot_be_written_does_not_end_it(
     def full(*_: object) -> None:
         raise errors.StorageError(running.paths.status, "No space left on device")
 
+    pid = running.unit("role").pid
+    assert pid
     with monkeypatch.context() as patched:
         patched.setattr(status, "store", full)
-        pid = running.unit("role").pid
-        assert pid
         os.kill(pid, signal.SIGKILL)
-        await asyncio.sleep(1.0)
+        at_work = running.made.running
+        await running.until(lambda: "role" in at_work and at_work["role"].pid != pid)
     stop()
     assert await running.end() is supervision.Overall.STOPPED
     assert running.told().phase == "stopped"

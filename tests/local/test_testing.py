@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
+from tests.local import programs
 
-from tenantry.local import testing
+from tenantry.local import plan, testing
 
 pytestmark = pytest.mark.plane
 
@@ -26,32 +27,51 @@ def test_somebody_without_rights_has_none(plane: testing.Plane) -> None:
     assert "Error from server (Forbidden)" in refused.stderr
 
 
-def test_a_unit_that_is_killed_comes_back(new_plane: Callable[..., testing.Plane]) -> None:
-    own = new_plane(components=())
-    before = own.pid("kube-apiserver")
-    own.signal("kube-apiserver", signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while own.platform.status().phase != "ready" or own.pid("kube-apiserver") == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+ROLE = """
+import http.server, os, pathlib, sys, yaml
+kubeconfig = yaml.safe_load(pathlib.Path(os.environ["KUBECONFIG"]).read_text())
+token = pathlib.Path(kubeconfig["users"][0]["user"]["tokenFile"]).read_text()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if token.count(".") == 2 else 500)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_whoever_is_killed_comes_back_and_all_die_with_the_supervisor(
+    new_plane: Callable[..., testing.Plane],
+) -> None:
+    """At once, a role among them, which runs with a token of its own."""
+    role = plan.Role(
+        name="role",
+        argv=(sys.executable, "-c", ROLE, "{health}"),
+        service_account="role",
+        ports=("health",),
+        ready="http://127.0.0.1:{health}/readyz",
+    )
+    own = new_plane(components=(), roles=[role])
+    own.run("-n", plan.SYSTEM_NAMESPACE, "get", "serviceaccount", "role")
+    units = ("etcd", "kube-apiserver", "role")
+    before = {name: own.pid(name) for name in units}
+    for name in units:
+        own.signal(name, signal.SIGKILL)
+
+    def back() -> bool:
+        pids = {name: own.pid(name) for name in units}
+        return own.platform.status().phase == "ready" and not before.items() & pids.items()
+
+    until(back, 30)
     own.run("get", "namespaces")
 
-
-def test_all_die_with_the_supervisor(new_plane: Callable[..., testing.Plane]) -> None:
-    own = new_plane(components=())
-    pids = [own.pid("etcd"), own.pid("kube-apiserver")]
+    after = [pid for name in units if (pid := own.pid(name))]
+    assert len(after) == len(units)
     own.stop()
-    deadline = time.monotonic() + 5
-    for pid in pids:
-        assert pid is not None
-        while _alive(pid):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+    programs.gone(*after)
 
 
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+def until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -10,6 +10,8 @@ from typing import TextIO
 
 from tenantry.core import clock
 
+#: Seconds after which a step that goes on is mentioned, where lines cannot be overwritten.
+PATIENCE = 3.0
 #: Seconds between two lines about a step that goes on, where lines cannot be overwritten.
 QUIET = 15.0
 
@@ -60,13 +62,13 @@ class Progress:
         self._write(f"  {text}\n")
 
     def _tick(self, step: Step, ended: threading.Event) -> None:
-        shown, due = "", 3.0
+        shown, due = "", PATIENCE
         while not ended.wait(0.2):
             count = f", {step.count}" if step.count else ""
             line = f"  {step.name:<26} {step.seconds:>6.0f} s   {step.detail or '...'}{count}"
             if self.live:
                 self._write(f"\r\x1b[K{line[:118]}")
-            elif step.seconds > due or (step.detail != shown and step.seconds > 3):
+            elif step.seconds > due or (step.detail != shown and step.seconds > PATIENCE):
                 shown, due = step.detail, step.seconds + QUIET
                 self._write(f"{line}\n")
 

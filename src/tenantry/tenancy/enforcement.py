@@ -43,5 +43,10 @@ def unenforced(spec: Mapping[str, Any]) -> list[str]:
     return sorted(path for path in fields.set_paths(dict(spec)) if not _covered(path, ENFORCED))
 
 
+def has_effect(path: str) -> bool:
+    """Tell whether a field has its effect in this release; pure."""
+    return _covered(path, ENFORCED)
+
+
 def _covered(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in roots)

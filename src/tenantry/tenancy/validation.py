@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from tenantry.api import meta
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.core import errors, names, regex, selectors
 from tenantry.directory import identity
-from tenantry.tenancy import bindings, metadata
+from tenantry.tenancy import bindings, enforcement, metadata
 
 MOST_PROBLEMS = 10
+
+#: How annotations begin that limit the number of a tenant's custom resources.
+COUNTS = f"{constants.RESOURCE_QUOTA_ANNOTATION}/"
 
 
 def message(kind: str, name: str, problems: list[str]) -> str:
@@ -71,7 +76,53 @@ def tenant_warnings(found: tenant.Tenant) -> list[str]:
                 "their cluster roles are merged"
             )
         seen.setdefault(subject, index)
-    return warnings
+    return warnings + [_deprecated(field, successor) for field, successor in _old_fields(found)]
+
+
+#: Field -> what takes its place.
+_SUCCESSORS = {
+    "containerRegistries": "rules[].enforce.workloads.registries",
+    "imagePullPolicies": "rules[].enforce.workloads.registries[].policy",
+    "limitRanges": "",
+    "networkPolicies": "",
+    "podOptions": "rules[].enforce.metadata",
+    "resourceQuotas": "rules[].quota",
+    "serviceOptions": "rules[].enforce.services",
+    "namespaceOptions.additionalMetadata": "rules[].enforce.metadata",
+    "namespaceOptions.additionalMetadataList": "rules[].enforce.metadata",
+    "namespaceOptions.forbiddenAnnotations": "rules[].enforce.metadata",
+    "namespaceOptions.forbiddenLabels": "rules[].enforce.metadata",
+    "namespaceOptions.requiredMetadata": "rules[].enforce.metadata",
+}
+
+
+def _old_fields(found: tenant.Tenant) -> Iterator[tuple[str, str]]:
+    """Yield the deprecated fields in use, each with what takes its place ("" for a TenantResource)."""
+    spec = msgspec.to_builtins(found.spec)
+    for field, successor in _SUCCESSORS.items():
+        value: Any = spec
+        for part in field.split("."):
+            value = (value or {}).get(part)
+        if value:
+            yield f"spec.{field}", successor
+    for field, _ in _expressions(found.spec):
+        parts = field.removeprefix("spec.").split(".")
+        if parts[-1] == "allowedRegex" and parts[-2].lower().endswith("classes"):
+            yield field, f"{'.'.join(parts[:-1])}.matchLabels"
+    if any(key.startswith(COUNTS) for key in found.metadata.annotations):
+        yield f"metadata.annotations[{COUNTS}...]", "rules[].quota"
+
+
+def _deprecated(field: str, successor: str) -> str:
+    if not successor:
+        return f"{field} is deprecated; replicate such objects with a TenantResource instead"
+    if enforcement.has_effect(successor):
+        return f"{field} is deprecated; use spec.{successor}"
+    # Nobody shall give up what works for what does nothing yet.
+    return (
+        f"{field} is deprecated in favour of spec.{successor}, which has no effect in this "
+        "release yet"
+    )
 
 
 def tenant_owner_problems(found: tenant_owner.TenantOwner) -> list[str]:
