@@ -23,8 +23,8 @@ import tenantry.deploy
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
+from tenantry.kube import access, errors, reads
 from tenantry.kube import client as kube
-from tenantry.kube import errors, reads
 from tenantry.local import kubeconfig, testing
 
 T = TypeVar("T")
@@ -324,6 +324,15 @@ class World:
             return wanted <= await self.granted(name)
 
         await eventually(there, f"{by} has her roles in {name}")
+        question = access.Question(
+            verb="create", resource=resources.CONFIG_MAPS, namespace=self.name(name)
+        )
+
+        async def known() -> bool:
+            return (await access.can(self.admin, question, user=self.name(by))).allowed
+
+        # Who may do what, the API server knows from a cache of its own.
+        await eventually(known, f"the API server knows {by}'s roles in {name}")
 
     async def grant(
         self, user: str, *verbs: str, what: Sequence[str] = ("namespaces",), group: str = ""

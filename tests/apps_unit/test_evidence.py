@@ -139,16 +139,32 @@ async def choose(
 OIL, GAS = make_tenant("oil", "alice"), make_tenant("gas", "alice")
 
 
-async def test_a_name_with_the_tenants_prefix_takes_one_read() -> None:
+async def test_a_name_with_the_tenants_prefix_is_proposed_from_memory() -> None:
     live = Cluster(OIL, make_tenant("sun", "bob"))
-    assert await choose(creating("oil-dev"), live, Memory(live)) == ("oil", ["get tenants oil"])
+    assert await choose(creating("oil-dev"), live, Memory(live)) == ("oil", [])
 
 
-async def test_the_only_tenant_takes_two() -> None:
+async def test_the_only_tenant_is_once_memory_has_all_of_them() -> None:
     live = Cluster(OIL, make_tenant("sun", "bob"))
-    assert await choose(creating("dev"), live, Memory(live)) == (
+    assert await choose(creating("dev"), live, Memory(live)) == ("oil", ["ask for names"])
+
+
+async def test_who_could_claim_the_name_is_read_where_memory_does_not_know() -> None:
+    live = Cluster(OIL)
+    assert await choose(creating("oil-gas-dev"), live, Memory(live)) == (
         "oil",
-        ["ask for names", "get tenants oil"],
+        ["get tenants oil-gas"],
+    )
+
+
+async def test_nobody_can_claim_the_name_where_memory_has_all_tenants() -> None:
+    live = Cluster(OIL, make_tenant("sun", "bob"))
+    assert await choose(creating("gas-dev"), live, Memory(live)) == ("oil", ["ask for names"])
+    # One of that name that is not hers by memory may have become hers.
+    before, live = Cluster(OIL, make_tenant("gas", "bob")), Cluster(OIL, GAS)
+    assert await choose(creating("gas-dev"), live, Memory(before)) == (
+        "gas",
+        ["ask for names", "get tenants gas"],
     )
 
 
@@ -181,7 +197,7 @@ async def test_a_tenant_that_memory_has_not_heard_of_counts() -> None:
 async def test_memory_that_is_newer_than_the_request_needs_no_list() -> None:
     before, live = Cluster(OIL), Cluster(OIL, make_tenant("sun", "bob"))
     chosen, asked = await choose(creating("dev"), live, Memory(before, newer=True))
-    assert (chosen, asked) == ("oil", ["ask for names", "get tenants oil"])
+    assert (chosen, asked) == ("oil", ["ask for names"])
 
 
 @pytest.mark.parametrize("newer", [True, False])
@@ -200,11 +216,15 @@ async def test_a_grant_on_a_known_tenant_is_not_overlooked_either() -> None:
 
 
 async def test_a_tenant_that_is_gone_or_no_longer_hers_does_not_count() -> None:
+    """Memory may propose it; what is stored is judged by what was just read."""
     before = Cluster(OIL)
+    labelled = creating("dev", labels={"capsule.clastix.io/tenant": "oil"})
     for live in (Cluster(), Cluster(make_tenant("oil", "bob"))):
-        for name in ("oil-dev", "dev"):
-            chosen, _ = await choose(creating(name), live, Memory(before))
+        for review in (creating("oil-dev"), creating("dev")):
+            chosen, _ = await choose(review, live, Memory(before), proposing=False)
             assert chosen == ownership.NO_TENANT
+        chosen, _ = await choose(labelled, live, Memory(before), proposing=False)
+        assert chosen == ownership.NOT_OWNED
 
 
 @pytest.mark.parametrize("proposing", [True, False])
@@ -257,7 +277,7 @@ async def test_strangers_and_administrators_cost_no_list_of_tenants() -> None:
         assert chosen is expected
         assert "list tenants" not in asked
     labelled = creating("dev", "boss", labels={"capsule.clastix.io/tenant": "oil"})
-    assert await choose(labelled, live, Memory(live)) == ("oil", ["get tenants oil"])
+    assert await choose(labelled, live, Memory(live)) == ("oil", [])
 
 
 async def test_a_name_full_of_dashes_falls_back_to_the_list() -> None:

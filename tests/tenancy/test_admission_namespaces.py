@@ -9,8 +9,8 @@ import pytest
 from tenantry.api import meta
 from tenantry.api.capsule import common, configuration, tenant
 from tenantry.directory import identity, owners
-from tenantry.runtime import admission, jsonpatch
-from tenantry.tenancy import evidence, ledger
+from tenantry.runtime import admission, fields, jsonpatch
+from tenantry.tenancy import evidence, ledger, metadata
 from tenantry.tenancy.admission import namespaces
 
 ALICE = identity.Requester("alice", frozenset({"projectcapsule.dev"}))
@@ -94,6 +94,7 @@ def mutated(
     # What was made right once is right.
     again = admission.run((namespaces.MUTATING,), review(result, old), evidence_)
     assert again == admission.Verdict()
+    result["metadata"].pop("managedFields", None)
     return result
 
 
@@ -124,6 +125,25 @@ def test_an_owners_namespace_gets_label_reference_and_metadata() -> None:
         annotations={"b": "2", "scheduler.alpha.kubernetes.io/node-selector": "pool=oil"},
         ownerReferences=[REFERENCE],
     )  # fmt: skip
+
+
+def test_a_new_namespace_says_which_fields_are_ours() -> None:
+    """As an apply by the controller would, which therefore has nothing left to write."""
+    owner = oil({"additional_metadata": common.Metadata(labels={"a": "1"}, annotations={"b": "2"})})
+    theirs = {"manager": "kubectl-create", "operation": "Update", "fieldsV1": {}}
+    obj = bare(labels={"mine": "x"}, managedFields=[theirs])
+    verdict = admission.run((namespaces.MUTATING,), review(obj), known(ALICE, owner))
+    result = jsonpatch.apply(obj, verdict.patch)
+    assert result["metadata"]["managedFields"][0] == theirs
+    wanted = metadata.desired(owner, "oil-dev", metadata.Metadata())
+    desired = {"metadata": {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}}
+    assert not fields.differs(desired, result, "projectcapsule.dev/controller")
+    assert fields.owned(result, "projectcapsule.dev/controller") == {
+        "f:metadata": {
+            "f:labels": {f"f:{key}": {} for key in wanted.labels},
+            "f:annotations": {"f:b": {}},
+        }
+    }
 
 
 def test_the_reference_is_not_a_controllers() -> None:

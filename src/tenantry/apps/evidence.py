@@ -75,39 +75,68 @@ class Gatherer:
         """
         requester = identity.Requester(review.user.username, frozenset(review.user.groups))
         if review.resource == resources.NAMESPACES.plural and not review.group:
-            return await self._live(review, requester, proposing=proposing)
+            found = await self._proposed(review, requester) if proposing else None
+            return found if found is not None else await self._live(review, requester)
         return await self._remembered(review, requester)
 
     async def exists(self, name: str) -> bool:
         """Ask the API server whether there is a namespace of that name."""
         return await self._read_namespace(name) is not None
 
+    async def _proposed(
+        self, review: admission.Review, requester: identity.Requester
+    ) -> evidence.Evidence | None:
+        """Answer by memory where it gives the requester what is chosen; None where it does not.
+
+        Read is only what memory does not give: a tenant of that name that it has not heard of
+        may be the requester's, and so may one that it takes for somebody else's.
+        """
+        who = self._people_remembered(requester)
+        if who is None:
+            return None
+        proposals, undecided = self._proposals(review, requester)
+        wanted = candidates.mentioned(review) | proposals
+        if undecided:
+            # That memory has all names, which is asked for, means that others do not exist.
+            wanted = wanted.intersection(self._known.directory.tenant_names())
+        remembered = [self._known.directory.tenant_named(name) for name in wanted]
+        known = who.given(one for one in remembered if one is not None)
+        async with asyncio.TaskGroup() as group:
+            named_read = group.create_task(self._named(wanted - known.keys()))
+            current_read = group.create_task(self._is_current()) if undecided else None
+        found = [*known.values(), *named_read.result()]
+        current = current_read is not None and current_read.result()
+        if current_read is not None and not current:
+            return None
+        complete = current and self._has_all(requester, wanted)
+        return self._found(who, found) if who.suffice(review, found, complete=complete) else None
+
     async def _live(
-        self, review: admission.Review, requester: identity.Requester, *, proposing: bool
+        self, review: admission.Review, requester: identity.Requester
     ) -> evidence.Evidence:
         proposals, undecided = self._proposals(review, requester)
-        mentioned = candidates.mentioned(review)
-        who = self._people_remembered(requester) if proposing else None
+        wanted = candidates.mentioned(review) | proposals
         async with asyncio.TaskGroup() as group:
-            named_read = group.create_task(self._named(mentioned | proposals))
+            named_read = group.create_task(self._named(wanted))
             current_read = group.create_task(self._is_current()) if undecided else None
-            people_read = group.create_task(self._people(requester)) if who is None else None
-        found = named_read.result()
-        # Memory may have caught up only while it was asked about, after the proposals were made.
-        current = (
-            current_read is not None
-            and current_read.result()
-            and self._known.directory.owned_by(requester) <= mentioned | proposals
-        )
-        if people_read is not None:
-            who = people_read.result()
-        elif who is None or not who.suffice(review, found, complete=current):
-            # Memory would refuse, or does not know enough to choose.
-            who = await self._people(requester)
-        if who.tenant_owners is None and not who.suffice(review, found, complete=current):
+            people_read = group.create_task(self._people(requester))
+        found, who = named_read.result(), people_read.result()
+        current = current_read is not None and current_read.result()
+        complete = current and self._has_all(requester, wanted)
+        if who.tenant_owners is None and not who.suffice(review, found, complete=complete):
             who = dataclasses.replace(who, tenant_owners=await self._tenant_owners())
-        if who.is_open(review) and not who.suffice(review, found, complete=current):
+        if who.is_open(review) and not who.suffice(review, found, complete=complete):
             found = await self._tenants()
+        return self._found(who, found)
+
+    def _has_all(self, requester: identity.Requester, wanted: Collection[str]) -> bool:
+        """Tell whether all is among `wanted` that the requester owns by what memory knows now.
+
+        It may have caught up only while it was asked about, after the proposals were made.
+        """
+        return self._known.directory.owned_by(requester) <= frozenset(wanted)
+
+    def _found(self, who: people.People, found: Sequence[tenant.Tenant]) -> evidence.Evidence:
         administrators = who.roster.administrators
 
         def guest(owner: tenant.Tenant, name: str) -> str:
@@ -117,7 +146,7 @@ class Gatherer:
             return self._known.directory.owner_at_home(name, besides=owner.metadata.name)
 
         return evidence.Evidence(
-            requester=requester,
+            requester=who.requester,
             requester_class=who.klass,
             config=who.config,
             tenants={one.metadata.name: one for one in found},

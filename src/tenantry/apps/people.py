@@ -45,6 +45,13 @@ class People:
             if owners.is_owner(self.owners_of(one), self.requester)
         }
 
+    def given(self, found: Iterable[tenant.Tenant]) -> dict[str, tenant.Tenant]:
+        """Return the tenants that the requester may choose, by name."""
+        by_name = {one.metadata.name: one for one in found}
+        if self.klass is identity.Class.ADMIN:
+            return by_name
+        return {name: by_name[name] for name in self.owned(by_name.values())}
+
     def is_open(self, review: admission.Review) -> bool:
         """Tell whether the choice of the tenant is left to us."""
         return candidates.is_open(review, self.klass)

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from tenantry.api import resources
-from tenantry.api.capsule import tenant
+from tenantry.api.capsule import constants, tenant
 from tenantry.core import regex
 from tenantry.directory import assignment, identity
 from tenantry.runtime import admission, jsonpatch
@@ -37,11 +37,15 @@ def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:
         return refused(owner)
     if owner is None:
         return admission.Allow()
-    return admission.Patch(jsonpatch.difference(obj, assigned(obj, owner)))
+    return admission.Patch(jsonpatch.difference(obj, assigned(obj, owner, creating=old is None)))
 
 
-def assigned(obj: Object, owner: tenant.Tenant) -> Object:
-    """Return the namespace as it must be to belong to `owner`."""
+def assigned(obj: Object, owner: tenant.Tenant, *, creating: bool) -> Object:
+    """Return the namespace as it must be to belong to `owner`.
+
+    :param creating: also say whose these labels and annotations are, which the controller would
+        otherwise do by applying the same once more
+    """
     result = copy.deepcopy(obj)
     found = result.setdefault("metadata", {})
     references = [
@@ -61,7 +65,29 @@ def assigned(obj: Object, owner: tenant.Tenant) -> Object:
     annotations = {**(found.get("annotations") or {}), **wanted.annotations}
     if annotations:
         found["annotations"] = annotations
+    if creating:
+        found["managedFields"] = [
+            *(
+                entry
+                for entry in found.get("managedFields") or []
+                if entry.get("manager") != constants.FIELD_MANAGER
+            ),
+            _share(wanted),
+        ]
     return result
+
+
+def _share(wanted: metadata.Metadata) -> Object:
+    """Return the record of what we own, as the API server writes it for an apply."""
+    parts = {"f:labels": wanted.labels, "f:annotations": wanted.annotations}
+    owned: Object = {part: {f"f:{key}": {} for key in keys} for part, keys in parts.items() if keys}
+    return {
+        "manager": constants.FIELD_MANAGER,
+        "operation": "Apply",
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:metadata": owned},
+    }
 
 
 def validate(review: admission.Review, known: evidence.Evidence) -> Decision:

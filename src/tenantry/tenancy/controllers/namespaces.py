@@ -91,7 +91,8 @@ class NamespaceController:
             )
             .watches(known.namespaces, lambda event: [event.key[1]])
             .watches(known.tenants, known.namespaces_of_tenant)
-            .watches(self._bindings, lambda event: [event.key[0]])
+            # Mostly our own writes; at once, each would be looked at before the next is seen.
+            .watches(self._bindings, lambda event: [event.key[0]], debounce=source.timing.debounce)
             .watches(
                 known.tenant_owners, lambda event: known.members(known.tenants_of_owner(event))
             )

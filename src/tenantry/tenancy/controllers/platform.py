@@ -78,6 +78,8 @@ class ConfigurationController:
                 registry=source.metrics,
             )
             .watches(known.configurations, lambda _: [ONLY])
+            # Two caches of one kind: what the one does not have yet, it tells of when it has.
+            .watches(self._raw, lambda _: [ONLY])
             # The list of all tenants is only to be looked at, and grows with each of them.
             .watches(known.tenants, lambda event: [] if event.type == "modified" else [ONLY],
                      debounce=10 * debounce)
@@ -221,6 +223,8 @@ class TenantOwnerController:
                 "tenantowner", self.reconcile, timing=source.timing, registry=source.metrics
             )
             .watches(known.tenant_owners, lambda event: [event.key[1]])
+            # Two caches of one kind: what the one does not have yet, it tells of when it has.
+            .watches(self._raw, lambda event: [event.key[1]])
             .watches(known.tenants, self._all, debounce=source.timing.debounce)
         )
 

@@ -26,6 +26,10 @@ DELETION_POLL = 2.0
 #: Seconds that a new namespace gets to be looked at before its tenant is said not to be ready.
 PENDING_GRACE = 1.0
 
+#: How many times the usual debounce a tenant waits for more news of its namespaces: who makes one
+#: often makes some, and each report is a write.
+GATHERED = 5
+
 
 NEEDS = (
     permissions.Need(capsule.TENANTS, ("patch",)),
@@ -73,13 +77,25 @@ class TenantController:
             .watches(
                 known.tenants,
                 lambda event: [] if state.is_news(event) else [event.key[1]],
-                debounce=self._debounce,
+                debounce=GATHERED * self._debounce,
             )
-            .watches(known.namespaces, known.tenants_of_namespace, debounce=self._debounce)
+            # The finalizer comes at once: without it a tenant could go before its namespaces.
+            .watches(known.namespaces, self._unheld)
+            .watches(
+                known.namespaces, known.tenants_of_namespace, debounce=GATHERED * self._debounce
+            )
             .watches(known.tenant_owners, known.tenants_of_owner, debounce=self._debounce)
             .watches(known.configurations, known.tenants_of_configuration, debounce=self._debounce)
             .watches(known.promotions, self._of_promotion, debounce=self._debounce)
         )
+
+    def _unheld(self, event: store.Event[directory.NamespaceView]) -> list[str]:
+        """Return the tenant of a namespace while nothing keeps it from going before it."""
+        name = event.new.tenant if event.new is not None else None
+        view = self._known.tenants.get(name) if name is not None else None
+        if name is None or view is None:
+            return []
+        return [] if constants.FINALIZER in view.tenant.metadata.finalizers else [name]
 
     def _of_promotion(self, event: store.Event[owners.Promotion]) -> list[str]:
         name = self._known.directory.tenant_of(event.key[0])
@@ -87,7 +103,7 @@ class TenantController:
 
     def note(self, name: str) -> None:
         """Look at a tenant again soon: the outcome of one of its namespaces changed."""
-        self.controller.enqueue(name, after=self._debounce)
+        self.controller.enqueue(name, after=GATHERED * self._debounce)
 
     async def reconcile(self, name: str) -> controller.Result | None:
         """Bring one tenant's own object up to date."""
