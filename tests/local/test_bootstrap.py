@@ -99,7 +99,7 @@ async def test_definitions_come_before_what_they_define(
     chores.plan = msgspec.structs.replace(chores.plan, manifests=(str(path),))
     for _ in range(2):  # the second time everything is there
         await chores.apply_manifests()
-    assert plane.run("-n", "local-things", "get", "things", "-o", "name").stdout == (
+    assert plane.run("-n", "local-things", "get", f"things.{group}", "-o", "name").stdout == (
         f"thing.{group}/one\n"
     )
 

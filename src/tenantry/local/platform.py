@@ -128,12 +128,16 @@ class Platform:
                 self._await_supervisor()
                 self._await_ready(report)
                 return None
+            first = not self.exists
             try:
                 return self._start(options, report, tied=tied)
             except errors.StartFailedError:
                 if not self._lost_ports():
                     raise
                 report.note("a port was taken by somebody else meanwhile; once more with another")
+            if first:
+                # Nobody was told the API server's port yet, so that may change too.
+                self.paths.plan.unlink()
             return self._start(options, report, tied=tied)
 
     def _start(

@@ -234,7 +234,13 @@ class Server:
                 break
             await asyncio.sleep(drain / 40)
         runner, self._runner = self._runner, None
+        open_still = [handler.transport for handler in getattr(runner.server, "connections", ())]
         await runner.cleanup()
+        # Each now waits for its peer to end TLS as well; nobody has to, and no loop waits for it.
+        for transport in open_still:
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
         logger.info("webhook_stopped")
 
     def _endpoint(
