@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import dataclasses
 import itertools
 from collections.abc import Iterator
@@ -131,3 +132,26 @@ def test_nothing_is_used_beyond_the_gpus_of_a_node() -> None:
     for _, group in itertools.groupby(sorted(made.where().values())):
         assert len(list(group)) <= 8
     assert made.session.state.node[0] > tables.NOWHERE
+
+
+def test_searches_leave_no_cycles_of_garbage() -> None:
+    """Thousands of searches run in one cycle; what they leave must not wait for a collection."""
+    made = world.World()
+    for index in range(4):
+        made.node(f"n{index}")
+    made.queue("a", 0)
+    made.queue("b", 32)
+    for index in range(32):
+        made.job(f"r{index:02d}", "a", on=f"n{index // 8}")
+        made.job(f"p{index:02d}", "b")
+    made.run()
+    made.engine.last = None
+    gc.collect()
+    gc.disable()
+    try:
+        decided = made.run()
+        assert len(decided.evictions) == 32
+        # What is left is one session's, however many searches there were.
+        assert gc.collect() < 32 * 5
+    finally:
+        gc.enable()

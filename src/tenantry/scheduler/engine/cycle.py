@@ -81,7 +81,8 @@ class Engine:
                 if over and not opened.committing:
                     self._stop(opened)
                     break
-                if instant - mark > self.config.slice_seconds / 2:
+                # One step and a garbage collection still have room in the slice after this.
+                if instant - mark > self.config.slice_seconds / 3:
                     made.longest_slice = max(made.longest_slice, instant - mark)
                     yield
                     mark = clock()

@@ -75,6 +75,7 @@ def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.St
             ),
         )
         return False
+    yield
     for row in found.evicted:
         victim = session.job_of(row)
         if victim is not None and len(victim.rows) > 1:

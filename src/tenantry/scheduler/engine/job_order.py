@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import operator
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tenantry.scheduler.engine import queues, selection
@@ -33,12 +33,16 @@ class _Entry:
 class _Branch:
     """A queue with jobs somewhere below it."""
 
-    __slots__ = ("changed", "children", "jobs", "order", "parent", "queue")
+    __slots__ = ("changed", "children", "evicted", "jobs", "queue", "session")
 
-    def __init__(self, order: JobOrder, queue: queues.Queue | None) -> None:
-        self.order = order
+    # Branches know neither their order nor their parent: thousands of simulations must not leave
+    # cycles of garbage.
+    def __init__(
+        self, session: sessions.Session, queue: queues.Queue | None, evicted: Collection[int]
+    ) -> None:
+        self.session = session
         self.queue = queue
-        self.parent: _Branch | None = None
+        self.evicted = evicted
         self.children: list[_Branch] = []
         self.jobs: list[_Entry] = []
         self.changed = False
@@ -47,10 +51,7 @@ class _Branch:
         left, right = self.queue, other.queue
         assert left is not None
         assert right is not None
-        order = self.order
-        return (
-            order.session.compare_queues(left, right, order.request(self), order.request(other)) < 0
-        )
+        return self.session.compare_queues(left, right, self.request(), other.request()) < 0
 
     def best(self) -> _Entry | None:
         """Return the job that would be served next."""
@@ -66,6 +67,16 @@ class _Branch:
             heap[0].changed = False
             heapq.heapreplace(heap, heap[0])
         return heap[0]
+
+    def request(self) -> list[queues.Amount]:
+        """Return what the best job below would be charged."""
+        entry = self.best()
+        assert entry is not None
+        if entry.request is None:
+            if entry.rows is None:
+                entry.rows = selection.next_tasks(self.session, entry.job, self.evicted)
+            entry.request = self.session.charges(entry.rows)
+        return entry.request
 
     def empty(self) -> bool:
         """Tell whether no job is left below."""
@@ -86,28 +97,38 @@ def of_pending(
             jobs.append(job)
         if number % PACE == PACE - 1:
             yield
+    return (
+        yield from of_jobs(
+            session, [(job, None) for job in jobs], depth=session.config.queue_depth.get(action)
+        )
+    )
+
+
+def of_jobs(
+    session: sessions.Session,
+    jobs: Sequence[tuple[sessions.JobState, list[int] | None]],
+    evicted: Collection[int] = (),
+    *,
+    depth: int | None = None,
+) -> Generator[None, None, JobOrder]:
+    """Order jobs, each with the tasks to try or None for what comes next, in steps.
+
+    :param evicted: rows that count as pending, because a simulation has evicted them
+    :param depth: keep only so many, the first ones, of each queue
+    """
     leaves: dict[str, list[_Entry]] = {}
-    for number, job in enumerate(jobs):
-        _add(session, leaves, job, None)
+    for number, (job, rows) in enumerate(jobs):
+        leaf = session.leaf(job)
+        assert leaf is not None
+        leaves.setdefault(leaf.name, []).append(_Entry(job, session.job_key(job), rows))
         if number % PACE == PACE - 1:
             yield
-    for entries in leaves.values():
+    for name, entries in leaves.items():
         entries.sort(key=_key)
-        yield
-    order = JobOrder(session, (), depth=session.config.queue_depth.get(action), leaves=leaves)
-    yield
-    return order
-
-
-def _add(
-    session: sessions.Session,
-    leaves: dict[str, list[_Entry]],
-    job: sessions.JobState,
-    rows: list[int] | None,
-) -> None:
-    leaf = session.leaf(job)
-    assert leaf is not None
-    leaves.setdefault(leaf.name, []).append(_Entry(job, session.job_key(job), rows))
+        leaves[name] = entries if depth is None else entries[:depth]
+        if len(entries) > PACE:
+            yield
+    return JobOrder(session, leaves, evicted)
 
 
 class JobOrder:
@@ -116,36 +137,30 @@ class JobOrder:
     def __init__(
         self,
         session: sessions.Session,
-        jobs: Iterable[tuple[sessions.JobState, list[int] | None]],
-        *,
-        evicted: Collection[int] = (),
-        depth: int | None = None,
-        leaves: dict[str, list[_Entry]] | None = None,
+        leaves: Mapping[str, list[_Entry]],
+        evicted: Collection[int],
     ) -> None:
-        """Take jobs, each with the tasks to try or None for what comes next.
-
-        :param depth: keep only so many, the first ones, of each queue
-        :param leaves: entries that were made before, by queue
-        """
         self.session = session
         self._evicted = evicted
         self._branches: dict[str, _Branch] = {}
-        self._root = _Branch(self, None)
-        leaves = leaves if leaves is not None else {}
-        for job, rows in jobs:
-            _add(session, leaves, job, rows)
+        self._root = _Branch(session, None, evicted)
         for name, entries in leaves.items():
-            entries.sort(key=_key)
-            branch = self._branch(session.queues[name])
-            branch.jobs = entries if depth is None else entries[:depth]
+            self._branch(session.queues[name]).jobs = entries
         self._build()
 
     def _branch(self, queue: queues.Queue) -> _Branch:
         branch = self._branches.get(queue.name)
         if branch is None:
-            branch = self._branches[queue.name] = _Branch(self, queue)
-            branch.parent = self._root if queue.parent is None else self._branch(queue.parent)
+            branch = self._branches[queue.name] = _Branch(self.session, queue, self._evicted)
+            if queue.parent is not None:
+                self._branch(queue.parent)
         return branch
+
+    def _parent(self, branch: _Branch) -> _Branch | None:
+        if branch.queue is None:
+            return None
+        above = branch.queue.parent
+        return self._root if above is None else self._branches[above.name]
 
     def _build(self) -> None:
         """Attach children bottom up, so that each is compared with its jobs in place."""
@@ -153,38 +168,28 @@ class JobOrder:
             self._branches.values(), key=lambda branch: (-_depth(branch.queue), _name(branch))
         )
         for branch in by_depth:
-            assert branch.parent is not None
             if len(branch.children) > 1:
                 heapq.heapify(branch.children)
-            branch.parent.children.append(branch)
+            parent = self._parent(branch)
+            assert parent is not None
+            parent.children.append(branch)
         if len(self._root.children) > 1:
             heapq.heapify(self._root.children)
-
-    def request(self, branch: _Branch) -> list[queues.Amount]:
-        """Return what the best job below would be charged."""
-        entry = branch.best()
-        assert entry is not None
-        if entry.request is None:
-            if entry.rows is None:
-                entry.rows = selection.next_tasks(self.session, entry.job, self._evicted)
-            entry.request = self.session.charges(entry.rows)
-        return entry.request
 
     def pop(self) -> tuple[sessions.JobState, list[int]] | None:
         """Take the next job with the tasks to try."""
         branch = self._root
-        path: list[_Branch] = []
+        path = [branch]
         while branch.children:
             branch = branch.top()
             path.append(branch)
         if not branch.jobs:
             return None
         entry = heapq.heappop(branch.jobs)
-        for step in reversed(path):
-            parent = step.parent
-            assert parent is not None
+        for depth in range(len(path) - 1, 0, -1):
+            step = path[depth]
             if step.empty():
-                heapq.heappop(parent.children)
+                heapq.heappop(path[depth - 1].children)
             else:
                 step.changed = True
         if entry.rows is None:
@@ -199,8 +204,7 @@ class JobOrder:
         was_empty = branch.empty()
         heapq.heappush(branch.jobs, _Entry(job, self.session.job_key(job), None))
         branch.changed = True
-        while branch.parent is not None:
-            parent = branch.parent
+        while (parent := self._parent(branch)) is not None:
             parent_empty = parent.empty()
             if was_empty:
                 branch.changed = False

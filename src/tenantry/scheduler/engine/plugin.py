@@ -7,7 +7,7 @@ A plugin looks at the session once, when it opens, and registers what it has to 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenantry.scheduler.engine import fold_jobs, gangs, queues, reasons, resources, shapes
@@ -71,6 +71,10 @@ NodeCheck = Callable[[int, int], reasons.Reason | None]
 VictimFilter = Callable[[JobState, Sequence[int]], Callable[[JobState], bool]]
 
 
+#: Judges a simulated set of victims; a generator where that takes long, with the verdict returned.
+Validator = Callable[["solver.Outcome"], bool | Generator[None, None, bool]]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeSet:
     """Nodes that a part of a gang may use, and extra scores among them."""
@@ -130,10 +134,6 @@ class Points:
     )
     reclaim_victims: list[VictimFilter] = dataclasses.field(default_factory=list)
     preempt_victims: list[VictimFilter] = dataclasses.field(default_factory=list)
-    reclaim_validators: list[Callable[[solver.Outcome], bool]] = dataclasses.field(
-        default_factory=list
-    )
-    preempt_validators: list[Callable[[solver.Outcome], bool]] = dataclasses.field(
-        default_factory=list
-    )
+    reclaim_validators: list[Validator] = dataclasses.field(default_factory=list)
+    preempt_validators: list[Validator] = dataclasses.field(default_factory=list)
     generators: list[solver.Generator] = dataclasses.field(default_factory=list)

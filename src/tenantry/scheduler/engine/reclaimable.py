@@ -40,28 +40,40 @@ def legal(
     preemptible: bool,
     multiplier: float = 1.0,
 ) -> bool:
-    """Tell whether taking these victims, chunk after chunk, keeps everybody's due."""
+    """Tell whether taking these victims, chunk after chunk, keeps everybody's due.
+
+    A queue must be over its due before each of its chunks. What is left of it only shrinks, so the
+    last chunk of each levelled queue decides.
+    """
+    taken: dict[int, tuple[trees.Queue, Vector]] = {}
+    #: By levelled queue.
+    last: dict[int, tuple[trees.Queue, trees.Queue, Sequence[trees.Amount]]] = {}
+    for victim_queue, chunks in victims:
+        if not chunks:
+            continue
+        ours, theirs = trees.levelled(reclaimer, victim_queue)
+        known = taken.get(id(victim_queue))
+        total = [sum(amounts) for amounts in zip(*chunks, strict=True)]
+        if known is not None:
+            total = trees.plus(known[1], total)
+        taken[id(victim_queue)] = victim_queue, total
+        last[id(theirs)] = ours, theirs, chunks[-1]
     left: dict[int, Vector] = {}
     queue_of: dict[int, trees.Queue] = {}
     involved = {r for r in trees.FAIR if request[r] > 0}
-    for victim_queue, chunks in victims:
-        ours, theirs = trees.levelled(reclaimer, victim_queue)
-        key = id(theirs)
+    for victim_queue, total in taken.values():
+        involved.update(r for r in trees.FAIR if total[r] > 0)
+        for level in victim_queue.path():
+            held = left.get(id(level), level.allocated)
+            left[id(level)] = [a - b for a, b in zip(held, total, strict=True)]
+            queue_of[id(level)] = level
+    for ours, theirs, chunk in last.values():
+        remainder = trees.plus(left[id(theirs)], chunk)
         guaranteed = not trees.exceeds_any(trees.plus(ours.allocated, request), ours.quota)
-        for chunk in chunks:
-            remainder = left.get(key, theirs.allocated)
-            if not trees.exceeds_any(remainder, theirs.share) and not (
-                guaranteed and trees.exceeds_any(remainder, theirs.quota)
-            ):
-                return False
-            involved.update(r for r in trees.FAIR if chunk[r] > 0)
-            for level in victim_queue.path():
-                held = left.get(id(level))
-                if held is None:
-                    held = left[id(level)] = list(level.allocated)
-                    queue_of[id(level)] = level
-                for r, amount in enumerate(chunk):
-                    held[r] -= amount
+        if not trees.exceeds_any(remainder, theirs.share) and not (
+            guaranteed and trees.exceeds_any(remainder, theirs.quota)
+        ):
+            return False
     return _balanced(
         reclaimer,
         request,

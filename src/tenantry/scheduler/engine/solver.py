@@ -18,6 +18,7 @@ from tenantry.scheduler.engine import (
     devices,
     job_order,
     placing,
+    plugin,
     queues,
     resources,
     scenario,
@@ -59,7 +60,9 @@ class Outcome:
         """Return the rows that count as evicted."""
         return set(self.gone) | (set(self.moved) if self.count_moved else set())
 
-    def chunks(self, session: sessions.Session) -> list[tuple[sessions.JobState, list[list[int]]]]:
+    def chunks(
+        self, session: sessions.Session
+    ) -> Iterator[tuple[sessions.JobState, list[list[int]]]]:
         """Split victims by job: pods above the minimum singly, the rest of a gang as one."""
         counted = self.victims()
         by_job: dict[tuple[str, str], tuple[sessions.JobState, list[int]]] = {}
@@ -67,11 +70,10 @@ class Outcome:
             entry = by_job.setdefault(job.key, (job, []))
             entry[1].extend(row for row in rows if row in counted)
         state = session.state
-        result = []
         for job, mine in by_job.values():
             if len(mine) <= 1:
                 if mine:
-                    result.append((job, [mine]))
+                    yield job, [mine]
                 continue
             left = {leaf.index: -leaf.minimum for leaf in job.leaves}
             for leaf in job.leaves:
@@ -92,8 +94,7 @@ class Outcome:
                     core.append(row)
             if core:
                 parts.append(core)
-            result.append((job, parts))
-        return result
+            yield job, parts
 
     @contextlib.contextmanager
     def before(self, session: sessions.Session) -> Iterator[None]:
@@ -131,7 +132,7 @@ class Search:
     rows: list[int]
     #: Iterate over victims, given rows that are victims already.
     victims: Callable[[set[int]], Iterable[Unit]]
-    valid: Callable[[Outcome], bool]
+    validators: Sequence[plugin.Validator]
     count_moved: bool = False
 
     def run(self) -> placing.Steps[statement.Statement | None]:
@@ -162,7 +163,7 @@ class Search:
                 journal, outcome = result
                 if size == len(self.rows):
                     return journal
-                journal.rollback()
+                yield from journal.roll_back()
                 left = outcome.victims() | set(outcome.moved)
                 fixed = [
                     (job, kept)
@@ -223,8 +224,8 @@ class Search:
             job.key: (job, None) for job, _ in units
         }
         jobs.pop(self.job.key, None)
-        order = job_order.JobOrder(
-            session, [*jobs.values(), (self.job, list(rows))], evicted=journal.evicted
+        order = yield from job_order.of_jobs(
+            session, [*jobs.values(), (self.job, list(rows))], journal.evicted
         )
         placed = False
         while (served := order.pop()) is not None:
@@ -235,7 +236,7 @@ class Search:
                         session, journal, job, wanted, plan_only=True, nodes=nodes
                     )
                 ):
-                    journal.rollback()
+                    yield from journal.roll_back()
                     return None
                 placed = True
             elif wanted and (
@@ -252,10 +253,20 @@ class Search:
         outcome = Outcome(
             self.job, rows, units, origin, gone, moved, base, count_moved=self.count_moved
         )
-        if self.valid(outcome):
+        yield
+        if (yield from self._valid(outcome)):
             return journal, outcome
-        journal.rollback()
+        yield from journal.roll_back()
         return None
+
+    def _valid(self, outcome: Outcome) -> placing.Steps[bool]:
+        for judge in self.validators:
+            verdict = judge(outcome)
+            if not isinstance(verdict, bool):
+                verdict = yield from verdict
+            if not verdict:
+                return False
+        return True
 
 
 def feasible(

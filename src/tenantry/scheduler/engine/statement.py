@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NOWHERE = tables.NOWHERE
 #: Rows committed between two yields.
-PACE = 256
+PACE = 64
 Placement = tuple[int, int, tuple[str, ...]]
 
 EVICT, RETURN, REPLAN, PLACE = range(4)
@@ -85,6 +85,13 @@ class Statement:
             elif kind == REPLAN:
                 session.state.haunt(row, was[1], was[2], -1)
             session.move(row, *was)
+
+    def roll_back(self) -> Iterator[None]:
+        """Undo everything, in steps; a cycle that ends in between undoes the rest."""
+        while len(self._journal) > PACE:
+            self.rollback(len(self._journal) - PACE)
+            yield
+        self.rollback()
 
     def commit(self, action: str, evictor: specs.Key | None = None) -> Iterator[None]:
         """Turn the moves into decisions of the cycle, in steps that belong together.

@@ -70,10 +70,11 @@ def runs(session: sessions.Session, job: sessions.JobState) -> bool:
 
 
 class _Branch:
-    __slots__ = ("back", "changed", "children", "head", "jobs", "left", "order", "queue", "taken")
+    __slots__ = ("back", "changed", "children", "head", "jobs", "left", "queue", "session", "taken")
 
-    def __init__(self, order: VictimOrder, queue: queues.Queue | None, width: int) -> None:
-        self.order = order
+    # Branches do not know their order: thousands of searches must not leave cycles of garbage.
+    def __init__(self, session: sessions.Session, queue: queues.Queue | None, width: int) -> None:
+        self.session = session
         self.queue = queue
         self.children: list[_Branch] = []
         #: Shared between searches; the first `left` of them are still to come.
@@ -90,7 +91,7 @@ class _Branch:
         left, right = self.queue, other.queue
         assert left is not None
         assert right is not None
-        return self.order.session.compare_queues(left, right, self.taken, other.taken) > 0
+        return self.session.compare_queues(left, right, self.taken, other.taken) > 0
 
 
 class _Worst:
@@ -124,7 +125,7 @@ class VictimOrder:
         for row in gone:
             self._forget(row)
         self._width = 3 + len(session.state.extras)
-        self._root = _Branch(self, None, self._width)
+        self._root = _Branch(session, None, self._width)
         self._grow(session.roots if only is None else [only], self._root)
 
     def _forget(self, row: int) -> None:
@@ -133,7 +134,7 @@ class VictimOrder:
 
     def _grow(self, siblings: list[queues.Queue], parent: _Branch) -> None:
         for queue in sorted(siblings, key=lambda queue: queue.name):
-            branch = _Branch(self, queue, self._width)
+            branch = _Branch(self.session, queue, self._width)
             if queue.children:
                 self._grow(queue.children, branch)
                 alive = bool(branch.children)

@@ -41,7 +41,7 @@ class Consolidation:
                     job,
                     rows,
                     _bounded(evicting.victims(session, job, ()), most),
-                    lambda outcome: not outcome.gone,
+                    (lambda outcome: not outcome.gone,),
                 )
                 yield from evicting.attempt(search, failures)
             if session.out_of_time():

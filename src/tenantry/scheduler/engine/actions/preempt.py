@@ -33,9 +33,7 @@ class Preempt:
                     job,
                     rows,
                     evicting.victims(session, job, filters, own_queue=True),
-                    lambda outcome: all(
-                        valid(outcome) for valid in session.points.preempt_validators
-                    ),
+                    points.preempt_validators,
                 )
                 yield from evicting.attempt(search, failures)
             if session.out_of_time():

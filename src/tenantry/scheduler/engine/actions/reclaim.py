@@ -33,7 +33,7 @@ class Reclaim:
                     job,
                     rows,
                     evicting.victims(session, job, filters),
-                    lambda outcome: all(valid(outcome) for valid in points.reclaim_validators),
+                    points.reclaim_validators,
                     count_moved=not session.config.consolidating_reclaim,
                 )
                 yield from evicting.attempt(search, failures)

@@ -7,6 +7,9 @@ from typing import Any
 
 from tenantry.scheduler.engine import plugin, resources, scenario, session
 
+#: Victims sorted by node between two yields.
+PACE = 1024
+
 
 class MultiNodeGang:
     """Empties more and more nodes, those that need the least first."""
@@ -30,6 +33,8 @@ class MultiNodeGang:
             for row in rows:
                 freed[state.node[row]] = freed.get(state.node[row], 0) + probe.gpus(row)
         for index, (_, rows) in enumerate(units):
+            if index % PACE == PACE - 1:
+                yield None
             for row in rows:
                 node = state.node[row]
                 freed[node] = freed.get(node, 0) + probe.gpus(row)
@@ -38,6 +43,7 @@ class MultiNodeGang:
                     indexes.append(index)
         free = state.free[resources.GPU]
         smallest = min(probe.gpus(row) for row in probe.rows)
+        yield None
         capacity = {node: max(int(free[node]), 0) + freed[node] for node in on_node}
         nodes = [node for node in on_node if capacity[node] >= smallest]
         nodes.sort(key=capacity.__getitem__)

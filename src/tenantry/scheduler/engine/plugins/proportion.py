@@ -13,6 +13,7 @@ from tenantry.scheduler.engine import (
     capacity,
     division,
     humanise,
+    placing,
     plugin,
     queue_tree,
     queues,
@@ -272,15 +273,24 @@ def _victim_filter(
     return allowed
 
 
-def _legal(session: session.Session, outcome: solver.Outcome, multiplier: float) -> bool:
+def _legal(
+    session: session.Session, outcome: solver.Outcome, multiplier: float
+) -> placing.Steps[bool]:
     queue = session.leaf(outcome.job)
     if queue is None:
         return False
-    chunks = []
-    for victim, rows in outcome.chunks(session):
+    chunks: list[tuple[queues.Queue, list[list[queues.Amount]]]] = []
+    charged = 0
+    for victim, parts in outcome.chunks(session):
         leaf = session.leaf(victim)
         if leaf is not None:
-            chunks.append((leaf, [charged(session, outcome, part) for part in rows]))
+            if not chunks or chunks[-1][0] is not leaf:
+                chunks.append((leaf, []))
+            chunks[-1][1].extend(_charged(session, outcome, part) for part in parts)
+        charged += len(parts)
+        if charged > placing.PACE:
+            charged = 0
+            yield
     with outcome.before(session):
         return reclaimable.legal(
             queue,
@@ -291,17 +301,17 @@ def _legal(session: session.Session, outcome: solver.Outcome, multiplier: float)
         )
 
 
-def charged(
+def _charged(
     session: session.Session, outcome: solver.Outcome, rows: Sequence[int]
 ) -> list[queues.Amount]:
     """Return what queues get back for victims, as charged where they were."""
-    amounts: list[queues.Amount] = [0] * len(session.total)
     state = session.state
+    amounts: list[queues.Amount] = [0] * len(session.total)
     for row in rows:
-        node = outcome.origin[row][1]
-        for r, amount in enumerate(state.charge(state.shape_of[row], node)):
-            amounts[r] += amount
-        for name in state.shape_of[row].constraints.claims:
+        shape = state.shape_of[row]
+        charges = state.charge(shape, outcome.origin[row][1])
+        amounts = [a + b for a, b in zip(amounts, charges, strict=True)]
+        for name in shape.constraints.claims:
             task = state.tasks[row]
             claim = state.claims.get((task.namespace, name)) if task is not None else None
             if claim is not None:
