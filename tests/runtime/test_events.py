@@ -64,6 +64,27 @@ async def test_people_see_them_and_repetitions_are_counted(
         await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_a_flood_is_written_at_a_pace_and_whole(
+    admin: kube.Client, namespace: str, until: Until
+) -> None:
+    registry = metrics.Registry()
+    paced = timing.Timing(event_pace=0.5)
+    recorder = events.Recorder(admin, "tenantry.io/t", "host_1", registry=registry, timing=paced)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for number in range(27):
+        about = {"kind": "ConfigMap", "name": f"c{number}", "namespace": namespace}
+        recorder.event(about, "Normal", "A", "B", "made")
+    task = asyncio.create_task(recorder.run())
+    try:
+        await until(lambda: result(registry, "written") == 27)
+        # A burst of 25, then two more.
+        assert loop.time() - began >= 2 * 0.5
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_what_cannot_be_written_stops_nothing(admin: kube.Client, namespace: str) -> None:
     registry = metrics.Registry()
     recorder = events.Recorder(admin, "tenantry.io/test", "host_1", registry=registry)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry.api import resources
-from tenantry.core import clock, names
+from tenantry.core import allowance, clock, names
 from tenantry.runtime import timing as timings
 
 Reference = dict[str, Any]
@@ -70,12 +70,6 @@ class _Series:
     written_count: int
 
 
-@dataclasses.dataclass(slots=True)
-class _Budget:
-    tokens: float
-    at: float
-
-
 class Aggregator:
     """The machine; `record` for each occurrence, `flush` from time to time."""
 
@@ -84,7 +78,9 @@ class Aggregator:
         self._instance = instance[:128]
         self._timing = timing
         self._series: collections.OrderedDict[tuple[Any, ...], _Series] = collections.OrderedDict()
-        self._budgets: collections.OrderedDict[tuple[Any, ...], _Budget] = collections.OrderedDict()
+        self._budgets: collections.OrderedDict[tuple[Any, ...], allowance.Allowance] = (
+            collections.OrderedDict()
+        )
         self.suppressed = 0
 
     def record(self, what: Occurrence, now: float) -> list[Write]:
@@ -133,17 +129,12 @@ class Aggregator:
     def _afford(self, about: tuple[Any, ...], now: float) -> bool:
         budget = self._budgets.get(about)
         if budget is None:
-            budget = self._budgets[about] = _Budget(_BURST, now)
+            budget = allowance.Allowance(_BURST, self._timing.event_refill, now)
+            self._budgets[about] = budget
             if len(self._budgets) > _MOST:
                 self._budgets.popitem(last=False)
         self._budgets.move_to_end(about)
-        refilled = (now - budget.at) / self._timing.event_refill
-        budget.tokens = min(_BURST, budget.tokens + max(0.0, refilled))
-        budget.at = now
-        if budget.tokens < 1:
-            return False
-        budget.tokens -= 1
-        return True
+        return budget.take(now)
 
     def _event(self, what: Occurrence, now: float) -> dict[str, Any]:
         regarding = what.regarding

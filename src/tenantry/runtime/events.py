@@ -1,7 +1,8 @@
 """Events that people see in `kubectl describe`: recorded at once, written in the background.
 
-What is written is decided by `aggregation.Aggregator`. Events are help, not state: when the queue
-is full the oldest goes, and one that the API server refuses is dropped and counted.
+What is written is decided by `aggregation.Aggregator`. Events are help, not state: they are written
+at a pace that leaves the API server to the work they tell of; when the queue is full the oldest
+goes, and one that the API server refuses is dropped and counted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 from typing import Literal
 
 from tenantry.api import resources
-from tenantry.core import clock
+from tenantry.core import allowance, clock
 from tenantry.kube import client as kube_client
 from tenantry.kube import errors as kube_errors
 from tenantry.runtime import aggregation, metrics
@@ -22,6 +23,8 @@ from tenantry.runtime import timing as timings
 logger = logging.getLogger(__name__)
 
 _LONGEST_QUEUE = 1024
+#: Events written in a row, before the pace holds.
+_BURST = 25
 
 reference = aggregation.reference
 
@@ -77,16 +80,22 @@ class Recorder:
         self._put(self._aggregator.record(occurrence, self._wall()))
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write until cancelled, at a pace."""
+        now = asyncio.get_running_loop().time
+        pace = allowance.Allowance(_BURST, self._timing.event_pace, now())
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._timing.event_flush):
                     await self._some.wait()
             self._put(self._aggregator.flush(self._wall()))
-            await self.drain()
+            while self._writes:
+                await asyncio.sleep(pace.wait(now()))
+                pace.take(now())
+                await self._write(self._writes.popleft())
+            self._some.clear()
 
     async def drain(self) -> None:
-        """Write all that waits."""
+        """Write all that waits, at once."""
         while self._writes:
             await self._write(self._writes.popleft())
         self._some.clear()

@@ -62,6 +62,8 @@ class Timing:
     event_flush: float = 30.0
     #: One more event per object is allowed each time this has passed (after a burst of 25).
     event_refill: float = 300.0
+    #: Between two writes of events, whatever they are about (after a burst of 25).
+    event_pace: float = 0.1
 
     def __post_init__(self) -> None:
         if not self.write < self.lease - self.renew_deadline:

@@ -18,7 +18,7 @@ from tenantry.core import clock
 from tenantry.directory import owners
 from tenantry.directory import state as directory
 from tenantry.runtime import apply, cluster, controller, events, permissions, store
-from tenantry.tenancy import state, status, takeover
+from tenantry.tenancy import gathering, state, status, takeover
 
 #: Seconds between two looks at the namespaces of a tenant that is being deleted.
 DELETION_POLL = 2.0
@@ -64,6 +64,7 @@ class TenantController:
         self._waiting: dict[str, str] = {}
         #: Tenant -> since when one of its namespaces was not looked at.
         self._pending: dict[str, float] = {}
+        self._gathering = gathering.Gathering(2 * GATHERED * self._debounce, elapsed())
         self.controller: controller.Controller[str] = (
             controller.Controller(
                 "tenant",
@@ -110,6 +111,7 @@ class TenantController:
         view = self._known.tenants.get(name)
         if view is None:
             self._pending.pop(name, None)
+            self._gathering.forget(name)
             return None
         observed = msgspec.json.decode(view.raw)
         members = self._known.directory.namespaces_of(name)
@@ -137,6 +139,9 @@ class TenantController:
         if grace > 0 and not deleting:
             # Its controller tells when it has looked, which is usually at once.
             return controller.Result(requeue_after=grace)
+        patience = 0.0 if deleting else self._gathering.patience(name, self._elapsed())
+        if patience > 0:
+            return controller.Result(requeue_after=patience)
         await self._report(view, observed, spaces, held)
         return controller.Result(requeue_after=DELETION_POLL) if deleting else None
 
