@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import dataclasses
+import gc
 import itertools
 from collections.abc import Iterator
 from typing import Any

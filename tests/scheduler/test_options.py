@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from tenantry.scheduler.engine import config, specs
+from tenantry.scheduler.engine import config, fold_jobs, solver, specs
 from tenantry.scheduler.scenarios import world
 
 NOW = world.NOW
@@ -140,3 +140,26 @@ def test_placement_of_one_workload() -> None:
     made.job("spread", "q", constraints=specs.Constraints(placement="spread"))
     made.run()
     assert (made.where()["packed-0"], made.where()["spread-0"]) == ("a", "b")
+
+
+def test_budgets_of_a_search() -> None:
+    """A job may search for its own time, within what the action has left, but at least a little."""
+    made = world.World(
+        config.Config(action_searches={"reclaim": 10.0}, job_search=4.0, least_job_search=2.0)
+    )
+    made.run()
+    opened = made.session
+    opened.clock = lambda: 100.0
+    for left, ends in ((10.0, 104.0), (3.0, 103.0), (1.0, 102.0), (-5.0, 102.0)):
+        opened.deadline = 100.0 + left
+        search = solver.Search(
+            session=opened,
+            action="reclaim",
+            job=fold_jobs.JobState(("ns", "j")),
+            rows=[],
+            victims=lambda gone: (),
+            validators=(),
+        )
+        assert search._job_deadline() == ends
+    opened.deadline = 0.0
+    assert search._job_deadline() == 104.0

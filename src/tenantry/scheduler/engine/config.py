@@ -63,9 +63,12 @@ class Config:
     cycle_budget: float | None = None
     #: Longest uninterrupted piece of work between two yields.
     slice_seconds: float = 0.02
-    #: Budgets of victim search per action, job and generator; 0: no bound.
+    #: Budgets of victim search per action (by name, else the first), job and generator; 0: no
+    #: bound. A job that is begun may use `least_job_search` even if the action has less left.
     action_search: float = 300.0
+    action_searches: Mapping[str, float] = dataclasses.field(default_factory=dict)
     job_search: float = 240.0
+    least_job_search: float = 0.0
     generator_search: Mapping[str, float] = dataclasses.field(
         default_factory=lambda: {"sg-nodelocalgreedy": 30.0, "sg-multinodegang": 120.0}
     )

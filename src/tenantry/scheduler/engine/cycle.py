@@ -74,7 +74,8 @@ class Engine:
         mark = clock()
         for action in self._actions:
             start = clock()
-            opened.deadline = start + self.config.action_search if self.config.action_search else 0
+            search = self.config.action_searches.get(action.name, self.config.action_search)
+            opened.deadline = start + search if search else 0.0
             for _ in self._guarded(action, opened):
                 instant = clock()
                 over = budget is not None and instant - begun > budget

@@ -120,8 +120,16 @@ def plus(left: Sequence[Amount], right: Sequence[Amount]) -> Vector:
     return [a + b for a, b in zip(left, right, strict=True)]
 
 
-def dominant(held: Sequence[Amount], share: Sequence[Amount], total: Sequence[Amount]) -> float:
-    """Return the largest ratio of what is held to what may be held."""
+def dominant(
+    held: Sequence[Amount],
+    share: Sequence[Amount],
+    total: Sequence[Amount],
+    units: Sequence[int] = (1, 1, 1),
+) -> float:
+    """Return the largest ratio of what is held to what may be held.
+
+    :param units: how much one of each resource is: what may not be held at all weighs by number
+    """
     worst = 0.0
     for r in FAIR:
         amount, bound = held[r], share[r]
@@ -129,7 +137,7 @@ def dominant(held: Sequence[Amount], share: Sequence[Amount], total: Sequence[Am
             continue
         if bound == UNLIMITED:
             bound = total[r]
-        ratio = amount * ZERO_SHARE_WEIGHT if not bound else amount / bound
+        ratio = amount / bound if bound else amount * ZERO_SHARE_WEIGHT / units[r]
         worst = max(worst, ratio)
     return worst
 
@@ -140,6 +148,8 @@ def compare(
     left_job: Sequence[Amount],
     right_job: Sequence[Amount],
     total: Sequence[Amount],
+    *,
+    units: Sequence[int] = (1, 1, 1),
 ) -> int:
     """Order two siblings, each seen with its best next job: -1 left first, 1 right, 0 equal.
 
@@ -163,8 +173,8 @@ def compare(
         (left_with, right_with),
         (left.allocated, right.allocated),
     ):
-        share_left = dominant(held_left, left.share, total)
-        share_right = dominant(held_right, right.share, total)
+        share_left = dominant(held_left, left.share, total, units)
+        share_right = dominant(held_right, right.share, total, units)
         if share_left != share_right:
             return -1 if share_left < share_right else 1
     smaller = _smaller_share(left.share, right.share)

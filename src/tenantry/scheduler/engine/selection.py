@@ -73,8 +73,9 @@ def _collect(
         lambda child: gangs.order(child, state)
     )
     children = sorted(member.children, key=key)  # type: ignore[arg-type]
-    if avoid:
-        children.sort(key=lambda child: id(child) in avoid)
+    if len(children) > member.threshold:
+        # What lacks pods cannot be completed: others stand in for it where they may.
+        children.sort(key=lambda child: (id(child) in avoid, not _complete(child, state, evicted)))
     if gangs.satisfied(member, state):
         for child in children:
             found = _collect(session, child, evicted, avoid)
@@ -86,6 +87,19 @@ def _collect(
         if not gangs.satisfied(child, state):
             found.extend(_collect(session, child, evicted, avoid))
     return found
+
+
+def _complete(member: gangs.Member, state: tables.Tables, evicted: Collection[int]) -> bool:
+    """Tell whether enough pods exist, those that a simulation evicted included."""
+    if isinstance(member, gangs.PodSet):
+        there = gangs.alive(member, state)
+        if evicted:
+            there += sum(
+                row in evicted and state.status[row] == status.RELEASING for row in member.rows
+            )
+        return there >= member.minimum
+    enough = sum(_complete(child, state, evicted) for child in member.children)
+    return enough >= member.threshold
 
 
 def optional(group: gangs.Group, podset: int) -> gangs.Member | None:

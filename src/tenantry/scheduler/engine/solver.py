@@ -119,7 +119,9 @@ class _Memory:
 
     base: Held
     tried: set[tuple[int, frozenset[int]]]
+    #: When the generator, and when the whole search gives up; 0: never.
     until: float = 0.0
+    job: float = 0.0
 
 
 @dataclasses.dataclass(slots=True)
@@ -142,10 +144,13 @@ class Search:
             for queue in self.session.queues.values()
         ]
         memory = _Memory(base, set())
+        memory.job = self._job_deadline()
         for generator in self.session.points.generators:
             found = yield from self._with(generator, memory)
             if found is not None:
                 return found
+            if memory.job and self.session.clock() > memory.job:
+                break
         return None
 
     def _with(
@@ -175,7 +180,11 @@ class Search:
                 size = min(solved * 2, len(self.rows))
             else:
                 size = (solved + failed) // 2
-        return None
+        if not solved:
+            return None
+        # The whole once more: with the victims of the largest part fixed, other sets come up.
+        result = yield from self._probe(generator, len(self.rows), fixed, memory)
+        return None if result is None else result[0]
 
     def _probe(
         self,
@@ -189,6 +198,8 @@ class Search:
         for units in generator.scenarios(probe):
             if units is None:
                 yield
+                if self._out_of_time(memory):
+                    return None
                 continue
             victims = [*fixed, *units]
             if not victims:
@@ -204,9 +215,18 @@ class Search:
                 return None
         return None
 
+    def _job_deadline(self) -> float:
+        """Return when the search gives up: its own budget, within what the action has left."""
+        session, settings = self.session, self.session.config
+        now = session.clock()
+        limits = [now + settings.job_search] if settings.job_search else []
+        if session.deadline:
+            limits.append(max(session.deadline, now + settings.least_job_search))
+        return min(limits, default=0.0)
+
     def _out_of_time(self, memory: _Memory) -> bool:
-        session = self.session
-        return session.out_of_time() or (bool(memory.until) and session.clock() > memory.until)
+        now = self.session.clock()
+        return any(limit and now > limit for limit in (memory.until, memory.job))
 
     def _simulate(
         self, rows: Sequence[int], units: list[Unit], base: Held

@@ -25,7 +25,7 @@ class Consolidation:
     def run(self, session: session.Session) -> Iterator[None]:
         """Let each preemptible job look for pods to move."""
         most = session.config.max_consolidation_victims
-        if most == 0:
+        if most == 0 or _spreads(session):
             return
         for found in evicting.eligible(
             session, self.name, only=lambda job: job.preemptible, per_queue=False
@@ -47,6 +47,14 @@ class Consolidation:
             if session.out_of_time():
                 return
             yield
+
+
+def _spreads(session: session.Session) -> bool:
+    """Tell whether some resource is to be spread: then moving pods together works against it."""
+    return any(
+        choice.name == "nodeplacement" and "spread" in choice.arguments.values()
+        for choice in session.config.plugins
+    )
 
 
 def _enough(session: session.Session, rows: list[int]) -> bool:

@@ -47,7 +47,7 @@ class Proportion:
         total = session.total
         points.queue_orders.append(
             lambda left, right, left_job, right_job: queues.compare(
-                left, right, left_job, right_job, total
+                left, right, left_job, right_job, total, units=_UNITS
             )
         )
         points.job_checks.append(lambda job, rows: _within(session, job, rows))
