@@ -1,7 +1,8 @@
 """Regular expressions as users write them: RE2, searched anywhere, linear in time.
 
 Go's `regexp` is RE2, so an expression means here what it means in the products whose manifests
-we accept, and no expression can be made to backtrack.
+we accept, and no expression can be made to backtrack. Linear is still length times size: counted
+repetitions make a short expression large, so both the size and the product are bounded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ import re2
 from tenantry.core import errors
 
 LONGEST = 4096
-_MEMORY = 8 << 20
+#: Instructions of a compiled expression; a{1000} has a thousand and three.
+LARGEST = 20_000
+#: Characters times instructions of one search: at most about a second on one core.
+MOST_WORK = 200_000_000
+#: For one compiled expression and the tables that grow while it searches.
+_MEMORY = 1 << 20
 
 
 def _options() -> Any:
@@ -24,7 +30,7 @@ def _options() -> Any:
     return options
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1024)
 def _compiled(expression: str) -> Any:
     return re2.compile(expression, _options())
 
@@ -39,7 +45,7 @@ def compile(expression: str, field: str) -> Any:  # noqa: A001 - called as regex
             field, expression, f"must be at most {LONGEST} characters long"
         )
     try:
-        return _compiled(expression)
+        compiled = _compiled(expression)
     except re2.error as problem:
         reason = problem.args[0] if problem.args else problem
         if isinstance(reason, bytes):
@@ -47,6 +53,21 @@ def compile(expression: str, field: str) -> Any:  # noqa: A001 - called as regex
         raise errors.InvalidValueError(
             field, expression, f"must be a valid RE2 regular expression: {reason}"
         ) from None
+    except UnicodeEncodeError:
+        raise errors.InvalidValueError(field, ascii(expression), "must be valid Unicode") from None
+    if compiled.programsize > LARGEST:
+        raise errors.InvalidValueError(
+            field,
+            expression,
+            f"must compile to at most {LARGEST} instructions, not {compiled.programsize}: "
+            "repeat less",
+        )
+    return compiled
+
+
+def work(compiled: Any, length: int) -> int:
+    """Return how much a search through so many characters may take, in units of `MOST_WORK`."""
+    return int(compiled.programsize) * length
 
 
 def found(expression: str, text: str) -> bool:
@@ -54,10 +75,23 @@ def found(expression: str, text: str) -> bool:
 
     Validation refuses invalid expressions at admission; one that was stored before must not open
     or crash anything.
+
+    :raises InvalidValueError: when the text is too long for the expression: neither answer would
+        be safe, as the expression may allow or deny
     """
-    if not expression or len(expression) > LONGEST:
-        return False
     try:
-        return _compiled(expression).search(text) is not None
-    except re2.error:
+        compiled = compile(expression, "expression") if expression else None
+    except errors.InvalidValueError:
         return False
+    if compiled is None:
+        return False
+    if work(compiled, len(text)) > MOST_WORK:
+        most = MOST_WORK // compiled.programsize
+        raise errors.InvalidValueError(
+            "value", text, f"must be at most {most} characters long to be searched by this pattern"
+        )
+    try:
+        return compiled.search(text) is not None
+    except UnicodeEncodeError:
+        # Half a character in JSON's escapes; the API server would not have stored it.
+        return compiled.search(text.encode(errors="replace").decode()) is not None

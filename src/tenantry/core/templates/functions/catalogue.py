@@ -1,0 +1,24 @@
+"""Every function there is: importing this module registers them all."""
+
+from __future__ import annotations
+
+from tenantry.core.templates.functions import (
+    builtins,
+    dicts,
+    documents,
+    encodings,
+    expressions,
+    lists,
+    locations,
+    numbers,
+    registry,
+    strings,
+    versions,
+    words,
+)
+
+SUBJECTS = (
+    builtins, strings, words, lists, dicts, numbers, encodings, documents, expressions, versions,
+    locations,
+)  # fmt: skip
+FUNCTIONS = registry.FUNCTIONS
