@@ -7,7 +7,7 @@ are refused here, where Go finds them only when the action is reached.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tenantry.core.templates import budget, errors, lexer, nodes, printing, values
@@ -365,7 +365,7 @@ def _field(value: Any, name: str, missing_key: str) -> Any:
     raise errors.Failure(f"a value of type {values.type_name(value)} has no field {name!r}")
 
 
-def _items(value: Any, counted: budget.Budget, *, two: bool) -> list[tuple[Any, Any]]:
+def _items(value: Any, counted: budget.Budget, *, two: bool) -> Iterable[tuple[Any, Any]]:
     """Give what a range goes over, with keys; whatever the body changes, the loop stays the same."""
     if isinstance(value, list):
         counted.make(len(value))
@@ -376,9 +376,9 @@ def _items(value: Any, counted: budget.Budget, *, two: bool) -> list[tuple[Any, 
     if isinstance(value, int) and not isinstance(value, bool):
         if two:
             raise errors.Failure("a range over a number has one variable only")
-        counted.make(max(value, 0))
         number = type(value)
-        return [(number(index), number(index)) for index in range(value)]
+        # Not made into a list: every turn of the loop is paid for by itself.
+        return ((number(index), number(index)) for index in range(value)) if value > 0 else []
     if value is values.MISSING:
         return []
     raise errors.Failure(

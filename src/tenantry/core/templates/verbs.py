@@ -62,7 +62,7 @@ class Printer:
             # It asks for the names of fields, which JSON's values have not got.
             options = dataclasses.replace(options, plus=False)
         if letter == "T":
-            self._pad(values.type_name(value), options)
+            self._pad(_truncated(values.type_name(value), options), options)
         elif letter == "p":
             raise errors.Failure("%p prints where a value lies in memory, which is not supported")
         elif value is None:

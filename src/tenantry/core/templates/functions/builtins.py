@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenantry.core.templates import budget, errors, printing, values
-from tenantry.core.templates.functions import registry
+from tenantry.core.templates.functions import numbers, registry
 
 _HTML = str.maketrans(
     {"<": "&lt;", ">": "&gt;", "&": "&amp;", "'": "&#39;", '"': "&#34;", "\0": "\ufffd"}
@@ -79,7 +79,8 @@ def _urlquery(counted: budget.Budget, *arguments: Any) -> str:
 def _text(arguments: tuple[Any, ...], counted: budget.Budget) -> str:
     if len(arguments) == 1 and isinstance(arguments[0], str):
         return arguments[0]
-    return printing.joined(arguments, counted)
+    shown = ["<no value>" if each is None else each for each in arguments]
+    return printing.joined(shown, counted)
 
 
 @registry.function("len", "value")
@@ -136,8 +137,8 @@ def _slice(counted: budget.Budget, value: Any, *bounds: Any) -> Any:
         raise errors.Failure(f"a value of type {values.type_name(value)} cannot be sliced")
     if not value:
         return None
-    start = _place(bounds[0], len(value)) if bounds else 0
-    end = _place(bounds[1], len(value)) if len(bounds) > 1 else len(value)
+    places = [_place(numbers.whole(bound), len(value)) for bound in bounds[:2]]
+    start, end = (*places, 0, len(value))[:2] if not places else (*places, len(value))[:2]
     if start > end:
         raise errors.Failure(f"invalid slice of a list: {start} > {end}")
     counted.make(end - start)

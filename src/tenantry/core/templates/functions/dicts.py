@@ -77,30 +77,42 @@ def _omit(counted: budget.Budget, value: dict[str, Any], *keys: str) -> dict[str
 
 @registry.function("merge mustMerge", "map map...", mutates=True)
 def _merge(counted: budget.Budget, target: dict[str, Any], *sources: dict[str, Any]) -> Any:
-    for source in sources:
-        _merge_into(counted, target, source, overwrite=False)
-    return target
+    return _merged(counted, target, sources, overwrite=False)
 
 
 @registry.function("mergeOverwrite mustMergeOverwrite", "map map...", mutates=True)
 def _merge_overwrite(
     counted: budget.Budget, target: dict[str, Any], *sources: dict[str, Any]
 ) -> Any:
+    return _merged(counted, target, sources, overwrite=True)
+
+
+def _merged(
+    counted: budget.Budget,
+    target: dict[str, Any],
+    sources: tuple[dict[str, Any], ...],
+    *,
+    overwrite: bool,
+) -> dict[str, Any]:
+    # What is no map yet becomes one here.
+    made = {} if isinstance(target, values.NilMap) else target
     for source in sources:
-        _merge_into(counted, target, source, overwrite=True)
-    return target
+        _merge_into(counted, made, source, overwrite=overwrite)
+    return made
 
 
 def _merge_into(
     counted: budget.Budget, target: dict[str, Any], source: dict[str, Any], *, overwrite: bool
 ) -> None:
-    if isinstance(target, values.NilMap) or target is source:
+    if target is source:
         return
     counted.make(len(source))
     counted.enter()
     for key, item in list(source.items()):
         present = target.get(key)
-        if isinstance(item, dict) and isinstance(present, dict) and present:
+        if item is None and not overwrite:
+            continue
+        if isinstance(item, dict) and isinstance(present, dict):
             _merge_into(counted, present, item, overwrite=overwrite)
         elif key not in target or overwrite or not values.true(present):
             target[key] = item

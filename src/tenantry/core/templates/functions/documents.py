@@ -123,7 +123,7 @@ def _style(text: str) -> str | None:
 
 def _number(dumper: yaml.SafeDumper, number: float) -> yaml.ScalarNode:
     # A whole number has gone through JSON, which knows no difference.
-    text = floats.json_number(number)
+    text = floats.general(number)
     if number == int(number) and abs(number) < 1e21:
         text = str(int(number))
     return dumper.represent_scalar(_NUMBER, text)
@@ -172,8 +172,10 @@ def _plain(value: Any, counted: budget.Budget) -> Any:
     """Copy into types that the writer knows; pays for the text that will come of it."""
     counted.step(4)
     match value:
-        case values.Missing() | None | bool():
-            return None if value is values.MISSING else value
+        case values.Missing() | values.NilMap() | None:
+            return None
+        case bool():
+            return value
         case str():
             counted.make(2 * len(value))
             return values.clean(value)

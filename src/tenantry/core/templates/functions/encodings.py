@@ -18,6 +18,8 @@ _ESCAPE = re.compile('[\\x00-\\x1f"\\\\\u2028\u2029\ud800-\udfff]')
 _ESCAPE_HTML = re.compile('[\\x00-\\x1f"\\\\<>&\u2028\u2029\ud800-\udfff]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
+_NOT_BASE32 = re.compile(r"[^A-Z2-7]")
 _BASE32 = re.compile(
     r"(?:[A-Z2-7]{8})*(?:[A-Z2-7]{2}={6}|[A-Z2-7]{4}={4}|[A-Z2-7]{5}={3}|[A-Z2-7]{7}=)?"
 )
@@ -30,7 +32,7 @@ def encoded(value: Any, counted: budget.Budget, *, html: bool = True) -> str:
 
 def _written(value: Any, counted: budget.Budget, *, html: bool) -> Iterator[str]:
     match value:
-        case None | values.Missing():
+        case None | values.Missing() | values.NilMap():
             text = "null"
         case bool():
             text = "true" if value else "false"
@@ -194,11 +196,9 @@ def _b64dec(counted: budget.Budget, text: str) -> str:
     """Decode; what is wrong comes as the result, as sprig has it."""
     counted.make(len(text))
     packed = text.replace("\r", "").replace("\n", "")
-    match = _BASE64.match(packed)
-    end = match.end() if match else 0
-    if end == len(packed):
+    if _BASE64.fullmatch(packed):
         return values.from_utf8(binascii.a2b_base64(packed))
-    return f"illegal base64 data at input byte {end}"
+    return f"illegal base64 data at input byte {_wrong(packed, _NOT_BASE64, 4)}"
 
 
 @registry.function("b32enc", "string")
@@ -211,11 +211,15 @@ def _b32enc(counted: budget.Budget, text: str) -> str:
 def _b32dec(counted: budget.Budget, text: str) -> str:
     counted.make(len(text))
     packed = text.replace("\r", "").replace("\n", "")
-    match = _BASE32.match(packed)
-    end = match.end() if match else 0
-    if end == len(packed):
+    if _BASE32.fullmatch(packed):
         return values.from_utf8(base64.b32decode(packed))
-    return f"illegal base32 data at input byte {end}"
+    return f"illegal base32 data at input byte {_wrong(packed, _NOT_BASE32, 8)}"
+
+
+def _wrong(packed: str, outside: re.Pattern[str], group: int) -> int:
+    """Say where: at the first character that is none of the alphabet, else where the last began."""
+    match = outside.search(packed)
+    return match.start() if match else len(packed) // group * group
 
 
 @registry.function("sha1sum", "string")

@@ -114,6 +114,7 @@ def _replaced(counted: budget.Budget, expression: str, text: str, new: Any) -> s
 @registry.function("regexSplit mustRegexSplit", "string string int")
 def _regex_split(counted: budget.Budget, expression: str, text: str, most: int) -> list[str]:
     text = values.clean(text)
+    _compiled(expression)
     if most == 0:
         return values.StringList()
     counted.make(len(text))

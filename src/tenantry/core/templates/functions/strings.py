@@ -219,7 +219,7 @@ def _join(counted: budget.Budget, separator: str, value: Any) -> str:
 
 @registry.function("sortAlpha", "any")
 def _sort_alpha(counted: budget.Budget, value: Any) -> list[str]:
-    found = texts(value, counted)
+    found = texts(value, counted) if isinstance(value, list) else [shown(value, counted)]
     counted.make(sum(map(len, found)))
     return values.StringList(sorted(found, key=values.utf8))
 
