@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tenantry.gateway import authenticate, cache, errors, identity, xfcc
+from tenantry.gateway import authenticate, cache, errors, identity, tokens, xfcc
 from tenantry.httpproxy import heads
 from tenantry.pki import authority
 
@@ -24,7 +24,8 @@ ALICE = AUTHORITY.issue_client("alice", ["g1", "g2"], NOW).cert
 
 
 def test_a_certificate_names_user_and_groups() -> None:
-    found = identity.from_certificate(der(ALICE), NOW)
+    found, ends = identity.from_certificate(der(ALICE), NOW)
+    assert ends > NOW
     assert found == identity.Identity("alice", ("g1", "g2", "system:authenticated"))
     assert found.headers() == [
         (b"impersonate-user", b"alice"),
@@ -163,4 +164,4 @@ def test_no_network_trusts_nobody() -> None:
 
 def test_a_token_in_a_websocket_protocol_is_not_passed_on_by_us() -> None:
     value = b"base64url.bearer.authorization.k8s.io.YWJj, v4.channel.k8s.io"
-    assert authenticate.without_token(value) == b"v4.channel.k8s.io"
+    assert tokens.without_token(value) == b"v4.channel.k8s.io"

@@ -122,12 +122,17 @@ def part(version: str, *names: str) -> merge.Part:
     return merge.part(encoded({**body, "items": [thing(name) for name in names]}))
 
 
+def whole(*parts: merge.Part, more: str = "") -> dict[str, Any]:
+    version = merge.oldest(part.version for part in parts)
+    body = merge.whole(parts, kind="PodList", api_version="v1", version=version, more=more)
+    found: dict[str, Any] = msgspec.json.decode(body)
+    return found
+
+
 def test_lists_are_joined_at_the_oldest_version() -> None:
-    found = msgspec.json.decode(
-        merge.whole([part("10", "a"), part("9"), part("11", "b")], kind="X", version="v1")
-    )
+    found = whole(part("10", "a"), part("9"), part("11", "b"), more="c")
     assert found["kind"] == "PodList"
-    assert found["metadata"] == {"resourceVersion": "9"}
+    assert found["metadata"] == {"resourceVersion": "9", "continue": "c"}
     assert [item["metadata"]["name"] for item in found["items"]] == ["a", "b"]
 
 
@@ -135,14 +140,14 @@ def test_tables_are_joined_under_one_header() -> None:
     body = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": "5"}}
     first = merge.part(encoded({**body, "columnDefinitions": [{"name": "N"}], "rows": [row("a")]}))
     second = merge.part(encoded({**body, "columnDefinitions": [{"name": "N"}], "rows": None}))
-    found = msgspec.json.decode(merge.whole([first, second], kind="X", version="v1"))
+    assert (first.count, second.count) == (1, 0)
+    found = whole(first, second)
     assert found["columnDefinitions"] == [{"name": "N"}]
     assert found["rows"] == [row("a")]
 
 
 def test_no_list_is_an_empty_one() -> None:
-    found = msgspec.json.decode(merge.whole([], kind="PodList", version="v1"))
-    assert found == {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
+    assert whole() == {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": []}
 
 
 def test_bookmarks_wait_for_the_slowest_stream() -> None:

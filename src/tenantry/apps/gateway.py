@@ -9,8 +9,11 @@ import ipaddress
 import logging
 import ssl
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
@@ -22,7 +25,10 @@ from tenantry.gateway import (
     accesslog,
     authenticate,
     handler,
+    heartbeat,
+    issuer,
     jwt,
+    oidc,
     paths,
     settings_status,
     snapshot,
@@ -61,6 +67,7 @@ NEEDS = (
     *tenancy.NEEDS,
     *state.NEEDS,
     *authenticate.NEEDS,
+    *heartbeat.NEEDS,
     *settings_status.NEEDS,
 )
 
@@ -87,10 +94,16 @@ class Settings:
     account_issuer: str = "https://kubernetes.default.svc.cluster.local"
     account_audiences: tuple[str, ...] = ()
     """of which a token must be for one; none = the issuer"""
+    oidc: oidc.Settings | None = None
+    """whose tokens are told without asking the API server; its own settings"""
+    oidc_ca: Path | None = None
+    """authorities of that issuer's address; None = the system's"""
     ignored_users: tuple[str, ...] = ()
     ignored_groups: tuple[str, ...] = ()
     reflector: bool = False
     concurrency: int = 400
+    fanout: int = 250
+    """namespaces that one watch may be spread over"""
     access_log: bool = True
     shared: bool = False
     """whether other processes listen on the same port"""
@@ -124,6 +137,12 @@ class Gateway:
         self.state = state.State(self._source, self.snapshot, reflector=options.reflector)
         self._follow(known)
         networks = networks_of(options.trusted)
+        self.heartbeat = heartbeat.Heartbeat(self._source, options.namespace)
+        verifiers: list[authenticate.Verifier] = [*_accounts(options)]
+        if options.oidc is not None:
+            verifier = oidc.Verifier(options.oidc)
+            verifiers.append(verifier)
+            part.add_work("gateway-issuer", issuer.Keeper(verifier, ca=options.oidc_ca).run)
         self._servers = upstreams.Upstreams(credentials)
         self.authenticator = authenticate.Authenticator(
             self._source.client,
@@ -132,10 +151,14 @@ class Gateway:
                 kinds=options.kinds,
                 xfcc_header=options.xfcc_header,
                 trusted=networks,
-                verifier=_verifier(options),
+                authorities=self._authorities(),
+                verifiers=tuple(verifiers),
             ),
         )
-        self.watches = watches.Watches(self.snapshot, self.authenticator)
+        self.watches = watches.Watches(
+            self.snapshot, self.authenticator, fresh=self.heartbeat.fresh
+        )
+        self.state.follow_rights(self.watches.rights_changed)
         handle = handler.Handler(
             handler.Parts(
                 client=self._source.client,
@@ -143,6 +166,7 @@ class Gateway:
                 authenticator=self.authenticator,
                 known=self.snapshot,
                 watches=self.watches,
+                fresh=self.heartbeat.fresh,
                 observe=Observer(
                     part.metrics,
                     accesslog.AccessLog(sys.stderr.buffer.write) if options.access_log else None,
@@ -151,6 +175,7 @@ class Gateway:
             handler.Options(
                 sources=networks,
                 concurrency=options.concurrency,
+                fanout=options.fanout,
                 xfcc_header=options.xfcc_header,
             ),
         )
@@ -158,7 +183,7 @@ class Gateway:
         part.metrics.gauge("gateway_connections", "Connections of clients.").follow(
             lambda: float(self.server.connections)
         )
-        part.metrics.gauge("gateway_narrowed_watches", "Open watches that are narrowed.").follow(
+        part.metrics.gauge("gateway_watches", "Open watches.").follow(
             lambda: float(len(self.watches))
         )
         part.metrics.gauge(
@@ -171,6 +196,7 @@ class Gateway:
         part.add_work("gateway-discovery", self.state.keep_discovering)
         part.add_work("gateway-credentials", self._servers.keep_fresh)
         part.add_work("gateway-watches", self.watches.run)
+        part.add_work("gateway-heartbeat", self.heartbeat.run)
         for built in settings_status.controllers(self._source):
             part.add_controller(built, leader=False)
 
@@ -238,8 +264,15 @@ class Gateway:
             return Path(self._credentials.ca_file).read_text(encoding="ascii")
         return ""
 
+    def _authorities(self) -> tuple[x509.Certificate, ...]:
+        """Return who must have issued a certificate that a proxy in front names."""
+        authority = self._authority()
+        return tuple(x509.load_pem_x509_certificates(authority.encode())) if authority else ()
+
     def _check(self) -> str:
-        return "" if self.server.port and not self.server.draining else "not listening"
+        if not self.server.port or self.server.draining:
+            return "not listening"
+        return "" if self.heartbeat.fresh() else "cut off from the API server: nothing is narrowed"
 
 
 class Observer:
@@ -267,12 +300,22 @@ class Observer:
             self._log.add(entry, seconds)
 
 
-def _verifier(options: Settings) -> jwt.Verifier | None:
-    if not options.account_keys:
-        return None
-    keys = [key for path in options.account_keys for key in jwt.keys(path.read_bytes())]
-    audiences = options.account_audiences or (options.account_issuer,)
-    return jwt.Verifier(keys, options.account_issuer, frozenset(audiences))
+def issuer_of(url: str, client: str, **others: Any) -> oidc.Settings | None:
+    """Return how an issuer's tokens are told; None when there is none.
+
+    Without one, what is said about claims means nothing: Capsule Proxy's chart says it always.
+
+    :raises InvalidValueError: naming the flag
+    """
+    return oidc.Settings(issuer=url, client_id=client, **others) if url else None
+
+
+def _accounts(options: Settings) -> Iterator[jwt.Verifier]:
+    """Yield who tells service accounts' tokens, if anybody does."""
+    if options.account_keys:
+        keys = [key for path in options.account_keys for key in jwt.keys(path.read_bytes())]
+        audiences = options.account_audiences or (options.account_issuer,)
+        yield jwt.Verifier(keys, options.account_issuer, frozenset(audiences))
 
 
 def _kind(entry: handler.Entry) -> str:

@@ -15,6 +15,10 @@ from tenantry.cli import options, run
 F = TypeVar("F", bound=Callable[..., Any])
 
 _KINDS = ("TLSCertificate", "BearerToken", "XForwardedClientCert", "Anonymous")
+#: Options about the claims of an issuer's tokens.
+_OIDC = (
+    "username_claim", "username_prefix", "groups_claim", "groups_prefix", "required", "algorithms"
+)  # fmt: skip
 _file = click.Path(path_type=Path, dir_okay=False, exists=True)
 
 
@@ -22,6 +26,16 @@ def _split(_context: click.Context, _option: click.Parameter, value: Any) -> tup
     """Accept a flag given several times, with lists, as pflag does."""
     given = [value] if isinstance(value, str) else value
     return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
+
+
+def _pairs(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    found = [text.partition("=") for text in value]
+    for key, equals, _ in found:
+        if not key or not equals:
+            raise click.BadParameter(f"{key!r} is not KEY=VALUE")
+    return tuple((key, text) for key, _, text in found)
 
 
 def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
@@ -116,6 +130,52 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     help="Whom those tokens are for.  [default: the issuer]",
 )
 @click.option(
+    "--oidc-issuer-url",
+    "oidc_issuer",
+    default="",
+    metavar="URL",
+    help="Issuer whose tokens are verified here; these flags must be as the API server's.",
+)
+@click.option("--oidc-client-id", "oidc_client", default="", help="Whom those tokens are for.")
+@click.option(
+    "--oidc-username-claim",
+    "oidc_username_claim",
+    default="sub",
+    show_default=True,
+    help="Claim that names the user.",
+)
+@click.option(
+    "--oidc-username-prefix",
+    "oidc_username_prefix",
+    help="What is put before users; - = nothing.  [default: as the API server does]",
+)
+@click.option(
+    "--oidc-groups-claim", "oidc_groups_claim", default="", help="Claim that names the groups."
+)
+@click.option(
+    "--oidc-groups-prefix", "oidc_groups_prefix", default="", help="What is put before groups."
+)
+@click.option(
+    "--oidc-required-claim",
+    "oidc_required",
+    multiple=True,
+    callback=_pairs,
+    metavar="KEY=VALUE",
+    help="What a token must say besides.",
+)
+@click.option(
+    "--oidc-signing-algs",
+    "oidc_algorithms",
+    multiple=True,
+    callback=_split,
+    default=("RS256",),
+    show_default=True,
+    help="How tokens may be signed.",
+)
+@click.option(
+    "--oidc-ca-file", "oidc_ca", type=_file, help="Authorities of the issuer's own address, PEM."
+)
+@click.option(
     "--ignored-user-group",
     "ignored_groups",
     multiple=True,
@@ -146,6 +206,14 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     default=400,
     show_default=True,
     help="Requests of one caller that may be under way; 0 = no limit.",
+)
+@click.option(
+    "--fan-out",
+    "fanout",
+    type=click.IntRange(1, 10_000),
+    default=250,
+    show_default=True,
+    help="Namespaces that one watch of all of a caller's namespaces may have.",
 )
 @click.option(
     "--access-log/--no-access-log",
@@ -204,7 +272,6 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     help="Form of a log line.",
 )
 @_nothing("--allowed-paths")
-@_nothing("--oidc-username-claim")
 @_nothing("--rolebindings-resync-period")
 @_nothing("--disable-caching", flag=True)
 @_nothing("--client-connection-qps")
@@ -256,7 +323,10 @@ def command(
         given = sys.argv[1:]
         sys.exit(processes.run(given, workers, probes=(probe_host, probe_port), grace=grace))
     logs.configure(level=log_level, format=log_format)
+    named = {key: others.pop(f"oidc_{key}") for key in _OIDC}
+    issuer, client = others.pop("oidc_issuer"), others.pop("oidc_client")
     chosen = gateway.Settings(
+        oidc=gateway.issuer_of(issuer, client, **named),
         certificate=certificate,
         key=key,
         kinds=tuple(kind for kind in kinds if kind != "Anonymous"),

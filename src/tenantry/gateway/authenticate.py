@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import dataclasses
 import functools
 import hashlib
 import ipaddress
 import os
 from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
+from cryptography import x509
 
 from tenantry.api import admission, resources
 from tenantry.core import clock
 from tenantry.directory import identity as directory
-from tenantry.gateway import cache, errors, identity, jwt, upstreams, xfcc
-from tenantry.httpproxy import exchange, fetch, heads
+from tenantry.gateway import cache, errors, identity, tokens, upstreams, xfcc
+from tenantry.httpproxy import exchange, fetch
 from tenantry.kube import access
 from tenantry.kube import client as kube
 from tenantry.kube import errors as kube_errors
@@ -30,7 +30,6 @@ _DEADLINE = 10.0
 #: Most groups of one impersonation, from how many on one question is asked for all of them first,
 #: and how many questions are asked at a time.
 _GROUPS_LIMIT, _SEVERAL, _AT_ONCE = 1000, 4, 16
-_WEBSOCKET = "base64url.bearer.authorization.k8s.io."
 
 CERTIFICATE, BEARER, FORWARDED = "TLSCertificate", "BearerToken", "XForwardedClientCert"
 KINDS = (CERTIFICATE, BEARER, FORWARDED)
@@ -63,6 +62,13 @@ class Caller:
     impersonation: identity.Impersonation | None
     key: bytes
     """stands for all of it, as a key of caches; does not give the token away"""
+    ends: float = float("inf")
+    """when the certificate does"""
+
+    @property
+    def expires(self) -> float:
+        """When this proves nothing any more, as far as can be read from it."""
+        return tokens.expires(self.token) if self.token else self.ends
 
     @property
     def immediate(self) -> identity.Identity | None:
@@ -78,6 +84,16 @@ class _SelfReview(msgspec.Struct):
     status: _User
 
 
+class Verifier(Protocol):
+    """Tells whose token it is, without asking anybody."""
+
+    def identity(self, token: str, now: float) -> identity.Identity | None:
+        """Return that, or None when the API server has to say it.
+
+        :raises Unauthenticated: when it is certainly not valid
+        """
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Whom to believe."""
@@ -87,8 +103,10 @@ class Options:
     xfcc_header: str = "X-Forwarded-Client-Cert"
     trusted: Networks = ()
     """peers whose word about a client certificate is taken"""
-    verifier: jwt.Verifier | None = None
-    """tells service accounts' tokens without asking"""
+    authorities: tuple[x509.Certificate, ...] = ()
+    """one of which must have issued it; none = whoever"""
+    verifiers: tuple[Verifier, ...] = ()
+    """those who tell some tokens without asking"""
 
 
 class Authenticator:
@@ -113,7 +131,9 @@ class Authenticator:
         # Apart, so that a flood of bad tokens cannot push out the good ones.
         self._accepted: cache.Cache[bytes, identity.Identity] = cache.Cache(10_000)
         self._refused: cache.Cache[bytes, errors.Refused] = cache.Cache(1_000)
-        self._certificates: cache.Cache[bytes, identity.Identity] = cache.Cache(10_000)
+        self._certificates: cache.Cache[bytes, tuple[identity.Identity, float]] = cache.Cache(
+            10_000
+        )
         self._asking: dict[bytes, asyncio.Task[identity.Identity]] = {}
         #: Questions to the API server, for metrics and tests.
         self.questions = 0
@@ -126,14 +146,14 @@ class Authenticator:
         asked = identity.impersonation(found.head.headers)
         for kind in self._options.kinds:
             if kind == BEARER:
-                token = _token(found.head)
+                token = tokens.of(found.head)
                 if token:
                     return Caller(token, None, asked, self._key(b"t", token.encode(), asked))
                 continue
             der = self._certificate(found, kind)
             if der:
-                who = self._certified(der)
-                return Caller("", who, asked, self._key(b"c", der, asked))
+                who, ends = self._certified(der)
+                return Caller("", who, asked, self._key(b"c", der, asked), ends)
         raise errors.Unauthenticated
 
     def known(self, caller: Caller) -> identity.Identity | None:
@@ -145,15 +165,25 @@ class Authenticator:
             return caller.immediate
         now = self._monotonic()
         found = self._accepted.get(caller.key, now)
-        if found is None and self._options.verifier is not None and caller.impersonation is None:
-            found = self._options.verifier.identity(caller.token, self._wall())
-            if found is not None:
-                self._keep(caller, found)
         if found is None:
             refused = self._refused.get(caller.key, now)
             if refused is not None:
                 raise refused
+            if caller.impersonation is None:
+                found = self._verified(caller)
         return found
+
+    def _verified(self, caller: Caller) -> identity.Identity | None:
+        for verifier in self._options.verifiers:
+            try:
+                found = verifier.identity(caller.token, self._wall())
+            except errors.Unauthenticated as error:
+                self._refused.put(caller.key, error, self._monotonic() + REFUSED)
+                raise
+            if found is not None:
+                self._keep(caller, found)
+                return found
+        return None
 
     async def identify(self, caller: Caller) -> identity.Identity:
         """Return the identity, asking the API server once for all who wait for the same.
@@ -178,10 +208,11 @@ class Authenticator:
             task.exception()
 
     async def _ask(self, caller: Caller) -> identity.Identity:
-        self.questions += 1
         if caller.token and caller.impersonation is None:
+            self.questions += 1
             found = self._review(caller.token)
         elif caller.token:
+            self.questions += 1
             found = self._self_review(caller)
         else:
             found = self._authorise(caller)
@@ -199,7 +230,7 @@ class Authenticator:
         return who
 
     def _keep(self, caller: Caller, who: identity.Identity) -> None:
-        left = _expires(caller.token) - self._wall() if caller.token else ACCEPTED
+        left = tokens.expires(caller.token) - self._wall() if caller.token else ACCEPTED
         self._accepted.put(caller.key, who, self._monotonic() + min(ACCEPTED, left))
 
     async def _review(self, token: str) -> identity.Identity:
@@ -252,7 +283,7 @@ class Authenticator:
             raise errors.Forbidden(f"at most {_GROUPS_LIMIT} groups can be impersonated at a time")
         # Whoever may be in any group needs no question about each: people have hundreds.
         anyone = access.Question(verb="impersonate", resource=_GROUPS)
-        if len(asked.groups) < _SEVERAL or not await self._may(caller.certified, anyone):
+        if len(asked.groups) < _SEVERAL or not await self.may(caller.certified, anyone):
             questions += [
                 access.Question(verb="impersonate", resource=_GROUPS, name=group)
                 for group in asked.groups
@@ -269,7 +300,7 @@ class Authenticator:
 
         async def ask(question: access.Question) -> bool:
             async with places:
-                return await self._may(who, question)
+                return await self.may(who, question)
 
         answers = await asyncio.gather(*map(ask, questions))
         for question, allowed in zip(questions, answers, strict=True):
@@ -282,9 +313,17 @@ class Authenticator:
                 )
         return asked.identity()
 
-    async def _may(self, who: identity.Identity, question: access.Question) -> bool:
+    async def may(self, who: identity.Identity, question: access.Question) -> bool:
+        """Ask the API server whether somebody may do something."""
+        self.questions += 1
         answer = await access.can(
-            self._client, question, user=who.user, groups=who.groups, timeout=_DEADLINE
+            self._client,
+            question,
+            user=who.user,
+            groups=who.groups,
+            uid=who.uid,
+            extra=dict(who.extra),
+            timeout=_DEADLINE,
         )
         return answer.allowed
 
@@ -298,9 +337,9 @@ class Authenticator:
             raise errors.Unauthenticated("forwarded client certificate from an untrusted source")
         if sum(name == self._header for name, _ in found.head.headers) != 1:
             raise errors.Unauthenticated("more than one forwarded client certificate")
-        return xfcc.certificate(value.decode("ascii", "replace"))
+        return xfcc.certificate(value.decode("ascii", "replace"), self._options.authorities)
 
-    def _certified(self, der: bytes) -> identity.Identity:
+    def _certified(self, der: bytes) -> tuple[identity.Identity, float]:
         now = self._monotonic()
         digest = hashlib.sha256(der).digest()
         found = self._certificates.get(digest, now)
@@ -323,47 +362,6 @@ def trusted(host: str, networks: Networks) -> bool:
     except ValueError:
         return False
     return any(address in network for network in networks)
-
-
-def _token(head: heads.RequestHead) -> str:
-    value = head.get(b"authorization")
-    if value:
-        scheme, _, token = value.partition(b" ")
-        return token.strip().decode("ascii", "replace") if scheme.lower() == b"bearer" else ""
-    for protocol in head.get(b"sec-websocket-protocol").decode("ascii", "replace").split(","):
-        encoded = protocol.strip()
-        if encoded.startswith(_WEBSOCKET):
-            encoded = encoded.removeprefix(_WEBSOCKET)
-            try:
-                padded = encoded + "=" * (-len(encoded) % 4)
-                return base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
-            except (binascii.Error, UnicodeDecodeError):
-                return ""
-    return ""
-
-
-def without_token(protocols: bytes) -> bytes:
-    """Return a list of WebSocket protocols without the one that carries a token."""
-    kept = [
-        part for part in protocols.split(b",") if not part.strip().startswith(_WEBSOCKET.encode())
-    ]
-    return b",".join(kept).strip()
-
-
-class _Claims(msgspec.Struct):
-    exp: float = float("inf")
-
-
-def _expires(token: str) -> float:
-    """Read when a JWT ends, without believing anything else it says."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return float("inf")
-    try:
-        claims = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
-        return msgspec.json.decode(claims, type=_Claims, strict=False).exp
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
-        return float("inf")
 
 
 def _identity(user: admission.UserInfo) -> identity.Identity:

@@ -38,3 +38,10 @@ class Malformed(Refused):
 
     def __init__(self, message: str) -> None:
         super().__init__(400, "BadRequest", message)
+
+
+class NotAcceptable(Refused):
+    """Raised when an answer in no form that the client accepts can be narrowed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(406, "NotAcceptable", message)

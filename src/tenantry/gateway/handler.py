@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from tenantry.api import resources
@@ -17,11 +17,14 @@ from tenantry.gateway import (
     authenticate,
     decide,
     errors,
+    formats,
+    gather,
     identity,
     reviews,
     snapshot,
     status,
     streams,
+    tokens,
     upstreams,
     watches,
 )
@@ -44,6 +47,10 @@ class Options:
     """networks from which requests are taken at all; none = every"""
     concurrency: int = 400
     """requests that one identity may have under way; 0 = no limit"""
+    fanout: int = 250
+    """namespaces that one watch may be spread over, each a connection to the API server"""
+    streams: int = 1000
+    """such connections of all watches of one identity"""
     xfcc_header: str = "X-Forwarded-Client-Cert"
 
 
@@ -57,6 +64,9 @@ class Entry:
     who: identity.Identity | None = None
     tenants: tuple[str, ...] = ()
     decision: str = "refuse"
+    streams: int = 0
+    """connections that a watch over several namespaces was given"""
+    watch: watches.Watch | None = None
 
 
 #: Called with every exchange that is over.
@@ -73,6 +83,8 @@ class Parts:
     known: snapshot.Snapshot
     watches: watches.Watches
     observe: Observer = lambda _: None
+    fresh: Callable[[], bool] = lambda: True
+    """whether what is known can be relied on; otherwise nothing is narrowed"""
 
 
 class Handler:
@@ -82,6 +94,7 @@ class Handler:
         self._parts = parts
         self._options = options
         self._limit = limits.Concurrency(options.concurrency)
+        self._streams = limits.Concurrency(options.streams)
         self._never = _NEVER | {options.xfcc_header.lower().encode()}
 
     def __call__(self, found: exchange.Exchange) -> exchange.Action | Work:
@@ -110,14 +123,14 @@ class Handler:
                 return self._later(entry, caller)
             return self._decided(entry)
         except errors.Refused as error:
-            return _refusal(error)
+            return status.refusal(error)
 
     async def _later(self, entry: Entry, caller: authenticate.Caller) -> exchange.Action:
         try:
             entry.who = await self._parts.authenticator.identify(caller)
             action = self._decided(entry)
         except errors.Refused as error:
-            return _refusal(error)
+            return status.refusal(error)
         return await action if asyncio.iscoroutine(action) else action
 
     def _decided(self, entry: Entry) -> exchange.Action | Work:
@@ -126,25 +139,31 @@ class Handler:
         assert who is not None
         decision = decide.decide(request, who, self._parts.known)
         entry.tenants = self._parts.known.given(who).tenants
-        if isinstance(decision, decide.Pass):
+        if isinstance(decision, decide.Pass) or not self._parts.fresh():
             return self._pass(entry)
         entry.decision = type(decision).__name__.lower()
         target, query = request.target, request.query
         if isinstance(decision, decide.Review):
             correct = functools.partial(reviews.corrected, who=who, known=self._parts.known)
-            order = streams.Order(self._server(entry), request.path, self._as_caller(entry), query)
+            headers = formats.narrowed(self._as_caller(entry), watch=True)
+            order = streams.Order(self._server(entry), request.path, headers, query)
             return streams.reviewed(entry.found, order, correct)
         assert target is not None
         if isinstance(decision, decide.Fanout):
-            order = streams.Order(self._server(entry), target.path, self._as_caller(entry), query)
+            headers = formats.narrowed(self._as_caller(entry), watch=query.watch)
+            order = streams.Order(self._server(entry), target.path, headers, query)
             if query.watch:
+                self._spread(entry, len(decision.namespaces))
                 stop = self._watch(entry, decision)
                 return streams.interleaved(entry.found, order, target, decision, stop)
-            return streams.gathered(order, target, decision, self._parts.known.kind(target))
-        order = streams.Order(self._parts.servers.own, target.path, self._as_gateway(entry), query)
+            return gather.gathered(order, target, decision, self._parts.known.kind(target))
+        headers = self._as_gateway(entry)
+        if isinstance(decision, decide.Sieve):
+            headers = formats.narrowed(headers, watch=query.watch and not decision.single)
+        order = streams.Order(self._parts.servers.own, target.path, headers, query)
         if isinstance(decision, decide.Filter):
             if query.watch:
-                self._watch_filtered(entry, decision)
+                self._watch_forwarded(entry, decision)
             line = f"{target.path}?{query.narrowed(decision.selector)}".encode()
             return exchange.Forward(server=order.server, target=line, headers=order.headers)
         if decision.single:
@@ -162,6 +181,8 @@ class Handler:
         replace: dict[int, exchange.Replacement] | None = None
         if decide.passed(request).gate:
             replace = {403: functools.partial(self._gate, request)}
+        if request.query.watch and request.method == "GET" and request.target is not None:
+            self._watch_forwarded(entry, decide.Pass(), namespaces=(request.target.namespace,))
         patient = request.query.watch or any(part in request.path for part in _PATIENT)
         return exchange.Forward(
             server=self._server(entry),
@@ -192,7 +213,7 @@ class Handler:
     def _as_gateway(self, entry: Entry) -> heads.Headers:
         """Return headers that say nothing about anybody but us."""
         kept = [
-            (name, authenticate.without_token(value))
+            (name, tokens.without_token(value))
             if name == b"sec-websocket-protocol"
             else (name, value)
             for name, value in identity.unclaimed(heads.end_to_end(entry.found.head.headers))
@@ -205,29 +226,51 @@ class Handler:
 
     # Watches.
 
+    def _spread(self, entry: Entry, count: int) -> None:
+        """Take the places of a watch over several namespaces.
+
+        :raises Refused: when there are too many of them
+        """
+        most = self._options.fanout
+        if count > most:
+            raise errors.Forbidden(
+                f"a watch of all your {count} namespaces is more than the {most} that are watched"
+                " at a time; watch a namespace, or list"
+            )
+        assert entry.caller is not None
+        if not self._streams.acquire(entry.caller.key.hex(), count):
+            raise errors.Refused(
+                429, "TooManyRequests", "too many namespaces are watched by this caller already"
+            )
+        entry.streams = count
+
     def _watch(self, entry: Entry, decision: decide.Decision) -> streams.Stopper:
         stop = streams.Stopper()
-        self._register(entry, decision, stop)
+        self._register(entry, decision, stop, namespaces=stop.namespaces)
         return stop
 
-    def _watch_filtered(self, entry: Entry, decision: decide.Decision) -> None:
+    def _watch_forwarded(
+        self, entry: Entry, decision: decide.Decision, *, namespaces: Sequence[str] = ()
+    ) -> None:
         found = entry.found
         binary = b"protobuf" in found.head.get(b"accept").partition(b",")[0]
         last = b"" if binary else status.gone()
-        self._register(entry, decision, functools.partial(found.interrupt, last))
+        end = functools.partial(found.interrupt, last)
+        self._register(entry, decision, end, namespaces=namespaces)
 
-    def _register(self, entry: Entry, decision: decide.Decision, end: Callable[[], None]) -> None:
+    def _register(
+        self,
+        entry: Entry,
+        decision: decide.Decision,
+        end: Callable[[], None],
+        *,
+        namespaces: Sequence[str],
+    ) -> None:
         assert entry.request is not None
         assert entry.caller is not None
-        assert entry.who is not None
-        watch = watches.Watch(entry.request, entry.caller, entry.who, decision, end)
+        watch = watches.Watch(entry.request, entry.caller, entry.who, decision, end, namespaces)
         self._parts.watches.add(watch)
-
-        def over(_: exchange.Exchange) -> None:
-            self._parts.watches.remove(watch)
-            self._done(entry, entry.found)
-
-        entry.found.done = over
+        entry.watch = watch
 
     # After the answer.
 
@@ -245,7 +288,12 @@ class Handler:
 
     def _done(self, entry: Entry, _: exchange.Exchange) -> None:
         if entry.caller is not None:
-            self._limit.release(entry.caller.key.hex())
+            key = entry.caller.key.hex()
+            self._limit.release(key)
+            if entry.streams:
+                self._streams.release(key, entry.streams)
+        if entry.watch is not None:
+            self._parts.watches.remove(entry.watch)
         self._parts.observe(entry)
 
 
@@ -262,7 +310,3 @@ _NEVER = frozenset(
         b"forwarded",
     )
 )
-
-
-def _refusal(error: errors.Refused) -> exchange.Answer:
-    return status.answer(error.code, error.message, error.reason, retry=error.code == 503)

@@ -57,18 +57,15 @@ def of(user: str, groups: tuple[str, ...], uid: str, extra: Mapping[str, list[st
     return Identity(user, groups, uid, tuple((k, tuple(v)) for k, v in sorted(extra.items())))
 
 
-def from_certificate(der: bytes, now: float) -> Identity:
-    """Read common name and organisations of a certificate that was verified.
+def from_certificate(der: bytes, now: float) -> tuple[Identity, float]:
+    """Read common name and organisations of a certificate that was verified, and when it ends.
 
     :raises Unauthenticated: when it names nobody, or has expired since the handshake
     """
     try:
         found = x509.load_der_x509_certificate(der)
-        if (
-            not found.not_valid_before_utc.timestamp()
-            <= now
-            <= found.not_valid_after_utc.timestamp()
-        ):
+        ends = found.not_valid_after_utc.timestamp()
+        if not found.not_valid_before_utc.timestamp() <= now <= ends:
             raise errors.Unauthenticated("client certificate is not valid now")
         names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         groups = found.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
@@ -77,7 +74,7 @@ def from_certificate(der: bytes, now: float) -> Identity:
     if len(names) != 1 or not names[0].value:
         raise errors.Unauthenticated("client certificate has no common name")
     listed = dict.fromkeys(str(group.value) for group in groups)
-    return Identity(str(names[0].value), (*listed, AUTHENTICATED))
+    return Identity(str(names[0].value), (*listed, AUTHENTICATED)), ends
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

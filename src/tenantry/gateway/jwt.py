@@ -1,4 +1,4 @@
-"""Verify the API server's own service account tokens, without asking it. Pure.
+"""Read and verify JWTs; tell the API server's own service account tokens without asking it. Pure.
 
 Who is removed, or whose pod is, keeps a token that verifies until it expires; the API server would
 know better. So this is for narrowing only (what a token may do is asked of the API server with the
@@ -11,12 +11,13 @@ import base64
 import binascii
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from joserfc import errors as jose
+from joserfc import jwk, jws
 
 from tenantry.core import errors as core_errors
 from tenantry.directory import identity as directory
@@ -25,12 +26,17 @@ from tenantry.gateway import errors, identity
 #: Seconds by which clocks may differ.
 _LEEWAY = 10.0
 _LONGEST = 16384
+#: Each kind of key goes with one algorithm, whatever the token says.
+_ALGORITHMS = {"RSA": ("RS256",), "EC": ("ES256",)}
 
-Key = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+Key: TypeAlias = jwk.RSAKey | jwk.ECKey
 
 
-class _Header(msgspec.Struct):
+class Header(msgspec.Struct):
+    """What a token says about its signature."""
+
     alg: str
+    kid: str = ""
 
 
 class _Claims(msgspec.Struct):
@@ -41,8 +47,42 @@ class _Claims(msgspec.Struct):
     nbf: float = 0.0
 
 
-_HEADER = msgspec.json.Decoder(_Header)
-_CLAIMS = msgspec.json.Decoder(_Claims)
+_HEADER = msgspec.json.Decoder(Header)
+_ANY = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Unverified:
+    """A token taken apart. Nothing in it is to be believed yet."""
+
+    text: str
+    header: Header
+    claims: dict[str, Any]
+
+    @property
+    def issuer(self) -> object:
+        return self.claims.get("iss")
+
+    def signed_by(self, key: Key, algorithms: Sequence[str]) -> bool:
+        """Tell whether a key made the signature, by one of the algorithms."""
+        try:
+            jws.deserialize_compact(self.text, key, algorithms=list(algorithms))
+        except (jose.JoseError, ValueError):
+            return False
+        return True
+
+
+def read(token: str) -> Unverified | None:
+    """Take a token apart; None when it is no JWT."""
+    parts = token.split(".")
+    if len(parts) != 3 or len(token) > _LONGEST or not token.isascii():
+        return None
+    try:
+        return Unverified(
+            token, _HEADER.decode(_decoded(parts[0])), _ANY.decode(_decoded(parts[1]))
+        )
+    except (ValueError, msgspec.MsgspecError):
+        return None
 
 
 def keys(pem: bytes) -> list[Key]:
@@ -53,8 +93,9 @@ def keys(pem: bytes) -> list[Key]:
     found: list[Key] = []
     end = b"-----END PUBLIC KEY-----"
     for part in pem.split(end)[:-1]:
+        pem = part.strip() + b"\n" + end
         try:
-            key: Any = serialization.load_pem_public_key(part.strip() + b"\n" + end)
+            key: Any = serialization.load_pem_public_key(pem)
         except ValueError:
             key = None
         elliptic = isinstance(key, ec.EllipticCurvePublicKey) and key.key_size == 256
@@ -62,7 +103,7 @@ def keys(pem: bytes) -> list[Key]:
             raise core_errors.InvalidValueError(
                 "service-account-key-file", "a key", "RSA, or ECDSA on the curve P-256"
             )
-        found.append(key)
+        found.append(jwk.ECKey.import_key(pem) if elliptic else jwk.RSAKey.import_key(pem))
     if not found:
         raise core_errors.InvalidValueError(
             "service-account-key-file", "", "at least one PUBLIC KEY in PEM"
@@ -83,19 +124,14 @@ class Verifier:
 
         :raises Unauthenticated: when it says to be this issuer's and is not valid now
         """
-        parts = token.split(".")
-        if len(parts) != 3 or len(token) > _LONGEST:
+        found = read(token)
+        if found is None or found.issuer != self.issuer:
             return None
         try:
-            claims = _CLAIMS.decode(_decoded(parts[1]))
-            algorithm = _HEADER.decode(_decoded(parts[0])).alg
-            signature = _decoded(parts[2])
-        except (ValueError, msgspec.MsgspecError):
+            claims = msgspec.convert(found.claims, _Claims)
+        except msgspec.ValidationError:
             return None
-        if claims.iss != self.issuer:
-            return None
-        signed = f"{parts[0]}.{parts[1]}".encode()
-        if not any(_verifies(key, algorithm, signed, signature) for key in self.keys):
+        if not any(found.signed_by(key, _ALGORITHMS[key.key_type]) for key in self.keys):
             raise errors.Unauthenticated("token is not signed by a known key")
         audiences = [claims.aud] if isinstance(claims.aud, str) else claims.aud
         if self.audiences.isdisjoint(audiences):
@@ -118,22 +154,3 @@ def _decoded(text: str) -> bytes:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:
         raise ValueError(str(error)) from None
-
-
-def _verifies(key: Key, algorithm: str, signed: bytes, signature: bytes) -> bool:
-    """Check a signature; each kind of key goes with one algorithm, whatever the token says."""
-    try:
-        if isinstance(key, rsa.RSAPublicKey):
-            if algorithm != "RS256":
-                return False
-            key.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
-        else:
-            if algorithm != "ES256" or len(signature) != 64:
-                return False
-            pair = utils.encode_dss_signature(
-                int.from_bytes(signature[:32]), int.from_bytes(signature[32:])
-            )
-            key.verify(pair, signed, ec.ECDSA(hashes.SHA256()))
-    except InvalidSignature:
-        return False
-    return True

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from tenantry.gateway import protobuf
 from tenantry.kube import watch
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
     resource_version: str = ""
+    more: str = msgspec.field(default="", name="continue")
 
 
-class Part(msgspec.Struct, gc=False, rename="camel"):
-    """One answer to a list: a list or a Table."""
-
+class _Json(msgspec.Struct, gc=False, rename="camel"):
     kind: str = ""
     api_version: str = ""
     metadata: _Meta = msgspec.field(default_factory=_Meta)
@@ -25,39 +26,75 @@ class Part(msgspec.Struct, gc=False, rename="camel"):
     column_definitions: msgspec.Raw = msgspec.Raw(b"")
 
 
-_PART = msgspec.json.Decoder(Part)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """One answer to a list: a list or a Table."""
+
+    list: _Json | protobuf.List
+
+    @property
+    def count(self) -> int:
+        found = self.list
+        rows = found.rows if isinstance(found, _Json) and found.kind == "Table" else found.items
+        return len(rows or ())
+
+    @property
+    def version(self) -> str:
+        found = self.list
+        return found.metadata.resource_version if isinstance(found, _Json) else found.version
+
+    @property
+    def more(self) -> str:
+        """From where the next page begins; empty at the end."""
+        found = self.list
+        return found.metadata.more if isinstance(found, _Json) else found.more
+
+
+_PART = msgspec.json.Decoder(_Json)
 
 
 def part(body: bytes) -> Part:
     """Decode one answer.
 
-    :raises MsgspecError: when it is no list
+    :raises ValueError: when it is no list
     """
-    return _PART.decode(body)
+    return Part(protobuf.parse_list(body) if protobuf.is_it(body) else _PART.decode(body))
 
 
-def whole(parts: Sequence[Part], *, kind: str, version: str) -> bytes:
+def oldest(versions: Iterable[str]) -> str:
+    """Return the version from which a watch misses nothing of lists of these versions.
+
+    It repeats at most what the lists have already.
+    """
+    return min(filter(None, versions), key=_number, default="")
+
+
+def whole(parts: Sequence[Part], *, kind: str, api_version: str, version: str, more: str) -> bytes:
     """Return the list of all items, in the order of the parts.
 
-    Its version is the oldest of theirs: a watch from there misses nothing, and repeats at most
-    what the list has already.
-
     :param kind: of the list, when there are no parts; and its apiVersion
+    :param version: of the list
+    :param more: from where the next page begins
     """
-    versions = [found.metadata.resource_version for found in parts]
-    oldest = min(versions, key=_number) if versions else ""
-    first = parts[0] if parts else Part(kind=kind, api_version=version)
+    binary = [found.list for found in parts if isinstance(found.list, protobuf.List)]
+    plain = [found.list for found in parts if isinstance(found.list, _Json)]
+    if binary and not plain:
+        return protobuf.joined(binary, version=version, more=more)
+    if binary:
+        raise ValueError("parts are of different forms")
+    first = plain[0] if plain else _Json(kind=kind, api_version=api_version)
+    metadata = {"resourceVersion": version, "continue": more}
     answer: dict[str, Any] = {
         "kind": first.kind,
         "apiVersion": first.api_version,
-        "metadata": {"resourceVersion": oldest} if oldest else {},
+        "metadata": {key: value for key, value in metadata.items() if value},
     }
     if first.kind == "Table":
         if bytes(first.column_definitions):
             answer["columnDefinitions"] = first.column_definitions
-        answer["rows"] = [row for found in parts for row in found.rows or ()]
+        answer["rows"] = [row for found in plain for row in found.rows or ()]
     else:
-        answer["items"] = [item for found in parts for item in found.items or ()]
+        answer["items"] = [item for found in plain for item in found.items or ()]
     return msgspec.json.encode(answer)
 
 

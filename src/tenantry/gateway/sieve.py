@@ -1,6 +1,6 @@
-"""Keep of an answer only what may be shown. Pure: JSON in, JSON out.
+"""Keep of an answer only what may be shown. Pure: bytes in, bytes out.
 
-Objects, lists, Tables and watches; what cannot be understood is not shown.
+Objects and lists in JSON and protobuf, Tables and watches in JSON; what cannot be understood is not shown.
 """
 
 from __future__ import annotations
@@ -10,29 +10,17 @@ from typing import Any
 
 import msgspec
 
-from tenantry.api import meta
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
-from tenantry.gateway import decide, terms
+from tenantry.gateway import decide, protobuf, seen, terms
 from tenantry.kube import watch
 
 #: Objects of one watch that are remembered as shown.
 _REMEMBERED = 100_000
 
 
-class Seen(msgspec.Struct, gc=False):
-    """What is looked at."""
-
-    name: str = ""
-    uid: str = ""
-    labels: dict[str, str] | None = None
-    owner_references: list[meta.OwnerReference] | None = msgspec.field(
-        default=None, name="ownerReferences"
-    )
-
-
 class _Object(msgspec.Struct, gc=False):
-    metadata: Seen
+    metadata: seen.Seen
 
 
 class _Row(msgspec.Struct, gc=False):
@@ -47,7 +35,7 @@ class _Table(msgspec.Struct, gc=False):
     rows: list[_Row] | None = None
 
 
-Predicate = Callable[[Seen], bool]
+Predicate = Callable[[seen.Seen], bool]
 
 _OBJECT = msgspec.json.Decoder(_Object)
 _ROW = msgspec.json.Decoder(_Row)
@@ -61,21 +49,21 @@ _META = msgspec.json.Decoder(dict[str, Any])
 def predicate(order: decide.Sieve) -> Predicate:
     """Return the test that an order stands for."""
 
-    def shown(seen: Seen) -> bool:
-        labels = seen.labels or {}
-        if terms.shows(order.terms, seen.name, labels):
+    def shown(one: seen.Seen) -> bool:
+        labels = one.labels or {}
+        if terms.shows(order.terms, one.name, labels):
             return True
         label = labels.get(constants.TENANT_LABEL)
-        return label in order.tenants and _owned_by(seen) == label
+        return label in order.tenants and _owned_by(one) == label
 
     return shown
 
 
-def _owned_by(seen: Seen) -> str | None:
+def _owned_by(one: seen.Seen) -> str | None:
     """Return the tenant that the only Tenant reference names, as the directory reads it."""
     names = [
         reference.name
-        for reference in seen.owner_references or ()
+        for reference in one.owner_references or ()
         if reference.kind == capsule.TENANTS.kind
         and reference.api_version.partition("/")[0] == constants.GROUP
     ]
@@ -85,19 +73,25 @@ def _owned_by(seen: Seen) -> str | None:
 def single(body: bytes, shown: Predicate) -> bool:
     """Tell whether the one object of an answer (or each row of its Table) may be shown."""
     try:
+        if protobuf.is_it(body):
+            return shown(protobuf.of_object(body))
         if _KIND.decode(body).kind == "Table":
             rows = _TABLE.decode(body).rows or []
             return all(shown(row.object.metadata) for row in rows)
         return shown(_OBJECT.decode(body).metadata)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError):
         return False
 
 
 def listed(body: bytes, shown: Predicate) -> bytes:
     """Return a list or Table with what may be shown.
 
-    :raises MsgspecError: when it is neither
+    :raises ValueError: when it is neither
     """
+    if protobuf.is_it(body):
+        found = protobuf.parse_list(body)
+        found.items = [item for item in found.items if _keeps_binary(item, shown)]
+        return protobuf.write_list(found)
     whole = _LIST.decode(body)
     table = _KIND.decode(body).kind == "Table"
     key = "rows" if table else "items"
@@ -113,10 +107,17 @@ def listed(body: bytes, shown: Predicate) -> bytes:
 
 def _keeps(item: msgspec.Raw, table: bool, shown: Predicate) -> bool:
     try:
-        seen = _ROW.decode(item).object.metadata if table else _OBJECT.decode(item).metadata
+        one = _ROW.decode(item).object.metadata if table else _OBJECT.decode(item).metadata
     except msgspec.MsgspecError:
         return False
-    return shown(seen)
+    return shown(one)
+
+
+def _keeps_binary(item: bytes, shown: Predicate) -> bool:
+    try:
+        return shown(protobuf.of_item(item))
+    except ValueError:
+        return False
 
 
 class WatchSieve:
@@ -140,16 +141,16 @@ class WatchSieve:
         if event.type in {"BOOKMARK", "ERROR"}:
             return line
         try:
-            seen = self._seen(event.raw_object)
+            one = self._seen(event.raw_object)
         except msgspec.MsgspecError:
             return b""
-        visible = self._shown(seen)
-        known = seen.uid in self._remembered
+        visible = self._shown(one)
+        known = one.uid in self._remembered
         if visible and event.type != "DELETED":
             if len(self._remembered) < _REMEMBERED:
-                self._remembered.add(seen.uid)
+                self._remembered.add(one.uid)
             return line
-        self._remembered.discard(seen.uid)
+        self._remembered.discard(one.uid)
         if event.type == "DELETED":
             return line if visible or known else b""
         if known:
@@ -157,7 +158,7 @@ class WatchSieve:
         return b""
 
     @staticmethod
-    def _seen(raw: msgspec.Raw) -> Seen:
+    def _seen(raw: msgspec.Raw) -> seen.Seen:
         if _KIND.decode(raw).kind == "Table":
             rows = _TABLE.decode(raw).rows or []
             if len(rows) != 1:

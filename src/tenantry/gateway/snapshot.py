@@ -30,6 +30,18 @@ class BindingView(msgspec.Struct, frozen=True, gc=False):
     """(kind, name), service accounts by their full user name"""
 
 
+class RightView(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a Role or binding: that there is one."""
+
+
+_RIGHT = RightView()
+
+
+def right_view(_raw: bytes) -> RightView:
+    """Project anything of RBAC."""
+    return _RIGHT
+
+
 class _Binding(msgspec.Struct, gc=False):
     metadata: meta.ObjectMeta
     subjects: list[meta.Subject] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,10 +21,17 @@ logger = logging.getLogger(__name__)
 #: Seconds between two looks at what is served; a new kind is known after at most as long.
 _DISCOVERY = 10.0
 
+#: Where rights are said.
+RIGHTS = (
+    resources.ROLES,
+    resources.ROLE_BINDINGS,
+    resources.CLUSTER_ROLES,
+    resources.CLUSTER_ROLE_BINDINGS,
+)
 NEEDS = (
     permissions.Need(capsule.PROXY_SETTINGS, permissions.READ),
     permissions.Need(capsule.GLOBAL_PROXY_SETTINGS, permissions.READ),
-    permissions.Need(resources.ROLE_BINDINGS, permissions.READ),
+    *(permissions.Need(resource, permissions.READ) for resource in RIGHTS),
 )
 
 _SETTING = msgspec.json.Decoder(proxy_settings.ProxySetting, strict=False)
@@ -63,6 +71,12 @@ class State:
         if reflector:
             bindings = source.informer(resources.ROLE_BINDINGS, snapshot.binding_view)
             bindings.subscribe(self._binding)
+        self._source = source
+
+    def follow_rights(self, changed: Callable[[store.Event[snapshot.RightView]], None]) -> None:
+        """Tell of every change of RBAC."""
+        for resource in RIGHTS:
+            self._source.informer(resource, snapshot.right_view).subscribe(changed)
 
     async def discover(self) -> None:
         """Find out what is served. A group that does not answer keeps what was known of it."""

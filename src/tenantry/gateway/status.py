@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tenantry.gateway import paths
+from tenantry.gateway import errors, paths
 from tenantry.httpproxy import exchange
 
 JSON = (b"content-type", b"application/json")
@@ -55,6 +55,11 @@ def answer(code: int, message: str, reason: str = "", *, retry: bool = False) ->
     if code == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     return exchange.Answer(code, body(code, message, reason, details), headers)
+
+
+def refusal(error: errors.Refused) -> exchange.Answer:
+    """Say why a request ends here."""
+    return answer(error.code, error.message, error.reason, retry=error.code == 503)
 
 
 def engine_error(code: int, why: str, retry: bool) -> exchange.Answer:

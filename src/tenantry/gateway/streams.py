@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable
-
-import msgspec
+from collections.abc import Callable, Sequence
 
 from tenantry.gateway import decide, merge, paths, sieve, status
 from tenantry.httpproxy import errors as engine_errors
@@ -16,26 +14,11 @@ from tenantry.kube import errors as kube_errors
 
 #: Longest list that is held to be sieved or merged, and the longest object.
 LIST_LIMIT, OBJECT_LIMIT = 256 << 20, 16 << 20
-#: Namespaces that one request lists at a time.
-_AT_ONCE = 8
 _REVIEW_LIMIT = 1 << 20
 #: Seconds for which a watch stays open in which there is nothing to see.
 _QUIET = 60.0
 #: What a client may ask of a list that only makes sense for the whole, or names another format.
-_PAGING = ("limit", "continue", "includeObject")
-
-
-def json_only(accept: bytes) -> bytes:
-    """Narrow an `Accept` header to JSON, which is what can be looked into."""
-    kept = [part for part in accept.split(b",") if b"json" in part]
-    return b",".join(kept) or b"application/json"
-
-
-def narrowed(headers: heads.Headers) -> heads.Headers:
-    """Return headers for a request whose answer is read here."""
-    accept = next((value for name, value in headers if name == b"accept"), b"")
-    kept = [h for h in headers if h[0] not in {b"accept", b"accept-encoding"}]
-    return [*kept, (b"accept", json_only(accept))]
+PAGING = ("limit", "continue", "includeObject")
 
 
 def passed_on(head: heads.ResponseHead, body: bytes) -> exchange.Answer:
@@ -46,16 +29,16 @@ def passed_on(head: heads.ResponseHead, body: bytes) -> exchange.Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
-    """What to ask the API server, and in whose name."""
+    """What to ask the API server, in whose name, and for which form of answer."""
 
     server: upstream.Upstream
     path: str
     headers: heads.Headers
     query: paths.Query
 
-    def line(self, *drop: str, path: str = "") -> bytes:
-        """Write the request's target without some of the parameters."""
-        written = self.query.written(drop=drop)
+    def line(self, *drop: str, path: str = "", add: Sequence[tuple[str, str]] = ()) -> bytes:
+        """Write the request's target without some of the parameters, and with others."""
+        written = self.query.written(drop=drop, add=add)
         found = path or self.path
         return (f"{found}?{written}" if written else found).encode()
 
@@ -65,6 +48,8 @@ class Stopper:
 
     def __init__(self) -> None:
         self.stopped = asyncio.Event()
+        #: In which the API server lets the caller watch.
+        self.namespaces: list[str] = []
         self._fetches: set[fetch.Fetch] = set()
 
     def add(self, found: fetch.Fetch) -> None:
@@ -82,7 +67,7 @@ async def one(order: Order, target: paths.Target, wanted: decide.Sieve) -> excha
     """Answer a GET of one object, if it may be shown."""
     line = order.line("includeObject", "labelSelector", "watch")
     async with fetch.Fetch() as found:
-        head = await found.send(order.server, b"GET", line, narrowed(order.headers))
+        head = await found.send(order.server, b"GET", line, order.headers)
         body = await found.body(OBJECT_LIMIT)
     if head.status == 404:
         return status.not_found(target)
@@ -97,13 +82,13 @@ async def many(order: Order, wanted: decide.Sieve) -> exchange.Answer:
     """Answer a LIST with what may be shown."""
     async with fetch.Fetch() as found:
         line = order.line("includeObject")
-        head = await found.send(order.server, b"GET", line, narrowed(order.headers))
+        head = await found.send(order.server, b"GET", line, order.headers)
         body = await found.body(LIST_LIMIT)
     if head.status != 200:
         return passed_on(head, body)
     try:
         return passed_on(head, sieve.listed(body, sieve.predicate(wanted)))
-    except msgspec.MsgspecError:
+    except ValueError:
         return status.answer(502, "the API server's answer is no list")
 
 
@@ -113,7 +98,7 @@ async def watched(
     """Answer a WATCH with what may be shown."""
     async with fetch.Fetch() as stream:
         line = order.line("includeObject")
-        head = await stream.send(order.server, b"GET", line, narrowed(order.headers))
+        head = await stream.send(order.server, b"GET", line, order.headers)
         if head.status != 200:
             return passed_on(head, await stream.body(OBJECT_LIMIT))
         stop.add(stream)
@@ -126,44 +111,6 @@ async def watched(
     return None
 
 
-async def gathered(
-    order: Order, target: paths.Target, wanted: decide.Fanout, kind: str
-) -> exchange.Answer:
-    """List in each namespace as the caller, and merge. Where it may not, it sees nothing.
-
-    :param kind: of the list, when there is none to take it from
-    """
-    asked = narrowed(order.headers)
-    places = asyncio.Semaphore(_AT_ONCE)
-    refused: list[exchange.Answer] = []
-
-    async def inside(namespace: str) -> tuple[heads.ResponseHead, merge.Part] | None:
-        line = order.line(*_PAGING, path=target.inside(namespace).path)
-        async with places, fetch.Fetch() as found:
-            head = await found.send(order.server, b"GET", line, asked)
-            body = await found.body(LIST_LIMIT)
-        if head.status == 200:
-            return head, merge.part(body)
-        if head.status != 403:
-            refused.append(passed_on(head, body))
-        return None
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(inside(name)) for name in wanted.namespaces]
-    except ExceptionGroup as several:
-        raise several.exceptions[0] from None
-    if refused:
-        # Anything but "you may not" is an answer to the whole: a wrong selector, an old version.
-        return refused[0]
-    answers = [answer for task in tasks if (answer := task.result()) is not None]
-    version = f"{target.group}/{target.version}".lstrip("/")
-    body = merge.whole([answer[1] for answer in answers], kind=kind, version=version)
-    if answers:
-        return passed_on(answers[0][0], body)
-    return exchange.Answer(200, body, [status.JSON])
-
-
 async def interleaved(
     found: exchange.Exchange,
     order: Order,
@@ -172,17 +119,17 @@ async def interleaved(
     stop: Stopper,
 ) -> exchange.Action:
     """Watch in each namespace as the caller, and interleave the events."""
-    asked = narrowed(order.headers)
     async with contextlib.AsyncExitStack() as stack:
         streams: list[fetch.Fetch] = []
         headers: heads.Headers = [status.JSON]
         for namespace in wanted.namespaces:
             stream = await stack.enter_async_context(fetch.Fetch())
-            line = order.line(*_PAGING, path=target.inside(namespace).path)
-            head = await stream.send(order.server, b"GET", line, asked)
+            line = order.line(*PAGING, path=target.inside(namespace).path)
+            head = await stream.send(order.server, b"GET", line, order.headers)
             if head.status == 200:
                 headers = heads.end_to_end(head.headers)
                 stop.add(stream)
+                stop.namespaces.append(namespace)
                 streams.append(stream)
             elif head.status != 403:
                 return passed_on(head, await stream.body(OBJECT_LIMIT))
@@ -224,7 +171,7 @@ async def reviewed(
 ) -> exchange.Answer:
     """Let the API server answer a self review, then correct it."""
     body = await found.body(_REVIEW_LIMIT)
-    headers = [h for h in narrowed(order.headers) if h[0] != b"expect"]
+    headers = [h for h in order.headers if h[0] != b"expect"]
     async with fetch.Fetch() as asking:
         head = await asking.send(order.server, b"POST", order.line(), headers, body)
         answer = await asking.body(OBJECT_LIMIT)

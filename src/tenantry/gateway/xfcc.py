@@ -6,9 +6,10 @@ Grammar: Envoy's. Exactly one element is accepted: more would mean more hops tha
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from urllib import parse
 
-from cryptography import x509
+from cryptography import exceptions, x509
 from cryptography.hazmat.primitives import serialization
 
 from tenantry.gateway import errors
@@ -16,10 +17,12 @@ from tenantry.gateway import errors
 _BEGIN, _END = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
 
 
-def certificate(value: str) -> bytes:
+def certificate(value: str, authorities: Sequence[x509.Certificate] = ()) -> bytes:
     """Return the certificate, DER.
 
-    :raises Unauthenticated: when there is not exactly one, or its hash does not fit
+    :param authorities: one of which must have issued it; none = whoever the proxy believed
+    :raises Unauthenticated: when there is not exactly one, its hash does not fit, or nobody who
+        is believed issued it
     """
     found = _fields(value)
     encoded = found.get("cert", "")
@@ -27,13 +30,24 @@ def certificate(value: str) -> bytes:
     if not pem.startswith(_BEGIN) or not pem.endswith(_END) or pem.count(_BEGIN) != 1:
         raise errors.Unauthenticated("forwarded client certificate: Cert must be one PEM")
     try:
-        der = x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
+        loaded = x509.load_pem_x509_certificate(pem)
+        der = loaded.public_bytes(serialization.Encoding.DER)
     except ValueError:
         raise errors.Unauthenticated("forwarded client certificate cannot be read") from None
     wanted = found.get("hash")
     if wanted is not None and wanted.lower() != hashlib.sha256(der).hexdigest():
         raise errors.Unauthenticated("forwarded client certificate does not have its hash")
+    if authorities and not any(_issued(loaded, authority) for authority in authorities):
+        raise errors.Unauthenticated("forwarded client certificate is of an unknown authority")
     return der
+
+
+def _issued(found: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        found.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, exceptions.InvalidSignature):
+        return False
+    return True
 
 
 def _fields(value: str) -> dict[str, str]:

@@ -11,17 +11,17 @@ class Concurrency:
         self.limit = limit
         self._held: dict[str, int] = {}
 
-    def acquire(self, key: str) -> bool:
-        """Take one place; False when all are taken."""
+    def acquire(self, key: str, count: int = 1) -> bool:
+        """Take places; False when there are not so many."""
         held = self._held.get(key, 0)
-        if self.limit and held >= self.limit:
+        if self.limit and held + count > self.limit:
             return False
-        self._held[key] = held + 1
+        self._held[key] = held + count
         return True
 
-    def release(self, key: str) -> None:
-        """Give a place back."""
-        held = self._held.get(key, 0) - 1
+    def release(self, key: str, count: int = 1) -> None:
+        """Give places back."""
+        held = self._held.get(key, 0) - count
         if held > 0:
             self._held[key] = held
         else:

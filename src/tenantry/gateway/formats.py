@@ -1,0 +1,58 @@
+"""Which forms of an answer can be looked into, of those that a client accepts. Pure."""
+
+from __future__ import annotations
+
+from tenantry.gateway import errors, protobuf
+from tenantry.httpproxy import heads
+
+JSON = b"application/json"
+
+
+def for_lists(accept: bytes) -> bytes:
+    """Narrow an `Accept` header to JSON and protobuf, in the client's order.
+
+    :raises NotAcceptable: when there is neither
+    """
+    return _narrowed(accept, binary=True)
+
+
+def for_watches(accept: bytes) -> bytes:
+    """Narrow an `Accept` header to JSON.
+
+    :raises NotAcceptable: when the client does not accept it
+    """
+    return _narrowed(accept, binary=False)
+
+
+def _narrowed(accept: bytes, *, binary: bool) -> bytes:
+    kept = [found for part in accept.split(b",") if (found := _form(part.strip(), binary=binary))]
+    if kept:
+        return b",".join(kept)
+    if accept.strip():
+        raise errors.NotAcceptable(
+            "what is narrowed comes as JSON" + (" or protobuf" if binary else "")
+        )
+    return JSON
+
+
+def _form(part: bytes, *, binary: bool) -> bytes:
+    kind, *parameters = [piece.strip() for piece in part.split(b";")]
+    kind = kind.lower()
+    if kind == JSON:
+        return part
+    if kind in {b"*/*", b"application/*"}:
+        return JSON
+    # A Table has its rows where lists have something else.
+    table = any(parameter.lower() == b"as=table" for parameter in parameters)
+    return part if binary and kind == protobuf.MEDIA_TYPE and not table else b""
+
+
+def narrowed(headers: heads.Headers, *, watch: bool = False) -> heads.Headers:
+    """Return headers for a request whose answer is read here.
+
+    :raises NotAcceptable: when the client accepts nothing that can be read here
+    """
+    accept = b",".join(value for name, value in headers if name == b"accept")
+    kept = [h for h in headers if h[0] not in {b"accept", b"accept-encoding"}]
+    wanted = for_watches(accept) if watch else for_lists(accept)
+    return [*kept, (b"accept", wanted)]

@@ -1,0 +1,197 @@
+"""Just enough of protobuf to take lists apart, look at objects' metadata and join lists. Pure.
+
+Field numbers are those of Kubernetes' own types. What is not exactly as expected is no protobuf.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from tenantry.api import meta
+from tenantry.gateway import seen
+
+MAGIC = b"k8s\x00"
+MEDIA_TYPE = b"application/vnd.kubernetes.protobuf"
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+#: Fields of runtime.Unknown, of TypeMeta, and of every list.
+_TYPE, _RAW = 1, 2
+_API_VERSION, _KIND = 1, 2
+_META, _ITEMS = 1, 2
+_VERSION, _CONTINUE, _REMAINING = 2, 3, 4
+#: Fields of ObjectMeta, of its owner references, and of an entry of a map.
+_NAME, _UID, _LABELS, _OWNERS = 1, 5, 11, 13
+_OWNER_KIND, _OWNER_NAME, _OWNER_UID, _OWNER_API_VERSION = 1, 3, 4, 5
+_KEY, _VALUE = 1, 2
+
+
+@dataclasses.dataclass(slots=True)
+class List:
+    """A list taken apart."""
+
+    api_version: str
+    kind: str
+    version: str
+    more: str
+    """from where the next page begins; empty at the end"""
+    items: list[bytes]
+
+
+def is_it(body: bytes) -> bool:
+    """Tell whether a body is an object in this form."""
+    return body.startswith(MAGIC)
+
+
+def parse_list(body: bytes) -> List:
+    """Take a list apart.
+
+    :raises ValueError: when it is none
+    """
+    api_version, kind, raw = _unwrapped(body)
+    found = List(api_version, kind, "", "", [])
+    for number, value in _fields(raw):
+        if number == _ITEMS:
+            found.items.append(_text(value))
+        elif number == _META:
+            for key, content in _fields(_text(value)):
+                if key == _VERSION:
+                    found.version = _text(content).decode()
+                elif key == _CONTINUE:
+                    found.more = _text(content).decode()
+    return found
+
+
+def write_list(found: List) -> bytes:
+    """Write a list. How many objects are left is never said: some of them are not shown."""
+    metadata = _field(_VERSION, found.version.encode()) if found.version else b""
+    if found.more:
+        metadata += _field(_CONTINUE, found.more.encode())
+    raw = b"".join((_field(_META, metadata), *(_field(_ITEMS, item) for item in found.items)))
+    kind = _field(_API_VERSION, found.api_version.encode()) + _field(_KIND, found.kind.encode())
+    return MAGIC + _field(_TYPE, kind) + _field(_RAW, raw) + _field(3, b"") + _field(4, b"")
+
+
+def of_object(body: bytes) -> seen.Seen:
+    """Return what there is to see of one object.
+
+    :raises ValueError: when it is none
+    """
+    return of_item(_unwrapped(body)[2])
+
+
+def of_item(item: bytes) -> seen.Seen:
+    """Return what there is to see of an item of a list.
+
+    :raises ValueError: when it is no object
+    """
+    metadata = [_text(value) for number, value in _fields(item) if number == _META]
+    if len(metadata) != 1:
+        raise ValueError("an object has its metadata once")
+    found = seen.Seen(labels={}, owner_references=[])
+    assert found.labels is not None
+    assert found.owner_references is not None
+    for number, value in _fields(metadata[0]):
+        if number == _NAME:
+            found.name = _text(value).decode()
+        elif number == _UID:
+            found.uid = _text(value).decode()
+        elif number == _LABELS:
+            entry = _strings(_text(value))
+            found.labels[entry.get(_KEY, "")] = entry.get(_VALUE, "")
+        elif number == _OWNERS:
+            owner = _strings(_text(value))
+            found.owner_references.append(
+                meta.OwnerReference(
+                    api_version=owner.get(_OWNER_API_VERSION, ""),
+                    kind=owner.get(_OWNER_KIND, ""),
+                    name=owner.get(_OWNER_NAME, ""),
+                    uid=owner.get(_OWNER_UID, ""),
+                )
+            )
+    return found
+
+
+def _unwrapped(body: bytes) -> tuple[str, str, bytes]:
+    if not is_it(body):
+        raise ValueError("not an object of Kubernetes")
+    api_version, kind, raw = "", "", b""
+    for number, value in _fields(body[len(MAGIC) :]):
+        if number == _TYPE:
+            found = _strings(_text(value))
+            api_version, kind = found.get(_API_VERSION, ""), found.get(_KIND, "")
+        elif number == _RAW:
+            raw = _text(value)
+    return api_version, kind, raw
+
+
+def _strings(message: bytes) -> dict[int, str]:
+    return {
+        number: value.decode() for number, value in _fields(message) if isinstance(value, bytes)
+    }
+
+
+def _text(value: bytes | int) -> bytes:
+    if isinstance(value, int):
+        raise ValueError("a number where there should be bytes")  # noqa: TRY004
+    return value
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, bytes | int]]:
+    """Yield number and value of each field.
+
+    :raises ValueError: when the message is cut short or not protobuf
+    """
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = _varint(message, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == _BYTES:
+            size, at = _varint(message, at)
+            if size > end - at:
+                raise ValueError("field is cut short")
+            yield number, message[at : at + size]
+            at += size
+        elif kind == _VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+        elif kind in {_FIXED32, _FIXED64}:
+            at += 4 if kind == _FIXED32 else 8
+            if at > end:
+                raise ValueError("field is cut short")
+            yield number, 0
+        else:
+            raise ValueError(f"wire type {kind}")
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while shift < 64:
+        if at >= len(message):
+            raise ValueError("number is cut short")
+        byte = message[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("number is too long")
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _number(number << 3 | _BYTES) + _number(len(content)) + content
+
+
+def _number(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def joined(parts: Sequence[List], *, version: str, more: str) -> bytes:
+    """Return the list of all items."""
+    first = parts[0]
+    items = [item for part in parts for item in part.items]
+    return write_list(List(first.api_version, first.kind, version, more, items))
