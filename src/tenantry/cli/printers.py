@@ -46,9 +46,13 @@ def formatted(value: Any, output: str) -> str:
         items = value.get("items", [value]) if isinstance(value, dict) else value
         return "\n".join(_name(item) for item in items)
     if output.startswith("jsonpath="):
-        from tenantry.cli import jsonpath
+        from tenantry.core import jsonpath
 
-        return jsonpath.render(output.removeprefix("jsonpath="), value)
+        source = output.removeprefix("jsonpath=")
+        if "{" not in source:
+            # kubectl prints such a text as it is, which nobody can have meant.
+            source = f"{{{source if source[:1] in {'.', '[', '$'} else f'.{source}'}}}"
+        return jsonpath.template(source).render(value)
     raise errors.InvalidValueError("output", output, ACCEPTED)
 
 
