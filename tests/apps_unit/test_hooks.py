@@ -143,7 +143,7 @@ def test_nodes_report_also_from_frozen_namespaces() -> None:
 
 def test_hooks_that_write_events_say_so() -> None:
     writing = {hook["name"].partition(".")[0] for hook in ALL if hook["sideEffects"] != "None"}
-    assert writing == {"namespaces", "cordoning", "serviceaccounts"}
+    assert writing == {"namespaces", "cordoning", "serviceaccounts", "content"}
 
 
 def test_masters_can_mend_what_the_cluster_rests_on() -> None:

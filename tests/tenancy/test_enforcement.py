@@ -42,14 +42,13 @@ from tenantry.tenancy import enforcement
             ["namespaceOptions.managedMetadataOnly"], id="set",
         ),
         pytest.param({"namespaceOptions": {"managedMetadataOnly": False}}, [], id="as by default"),
-        pytest.param({"ingressOptions": {"hostnameCollisionScope": "Disabled"}}, [], id="off"),
+        pytest.param({"resourceQuotas": {"scope": "Tenant"}}, [], id="the default"),
         pytest.param(
-            {"ingressOptions": {"hostnameCollisionScope": "Cluster"}},
-            ["ingressOptions.hostnameCollisionScope"], id="on",
+            {"resourceQuotas": {"scope": "Namespace"}}, ["resourceQuotas.scope"], id="on",
         ),
         pytest.param(
-            {"serviceOptions": {"allowedServices": {"nodePort": False, "loadBalancer": True}}},
-            ["serviceOptions.allowedServices.nodePort"], id="one of three",
+            {"rules": [{"quota": [{"name": "gpus"}], "enforce": {"action": "allow"}}]},
+            ["rules[].quota[].name"], id="one of two",
         ),
         pytest.param(
             {"rules": [{"namespaceSelector": {"matchLabels": {"a": "b"}},
@@ -58,9 +57,9 @@ from tenantry.tenancy import enforcement
             ["rules[].permissions.promotions[].clusterRoles"], id="half a rule",
         ),
         pytest.param(
-            {"storageClasses": {"allowed": ["fast"]},
+            {"zebra": {"allowed": ["fast"]},
              "resourceQuotas": {"items": [{"hard": {"cpu": 1}}]}},
-            ["resourceQuotas.items[]", "storageClasses.allowed"], id="sorted",
+            ["resourceQuotas.items[]", "zebra"], id="sorted",
         ),
         pytest.param({"quotaa": 1}, ["quotaa"], id="unknown to the schema"),
         # A longer name must not pass for the field that its beginning spells.

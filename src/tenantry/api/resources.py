@@ -139,6 +139,9 @@ PRIORITY_CLASSES = Resource(
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+GATEWAY_CLASSES = Resource(
+    "gateway.networking.k8s.io", "v1", "gatewayclasses", "GatewayClass", namespaced=False
+)
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim")
 RESOURCE_SLICES = Resource(
     "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False

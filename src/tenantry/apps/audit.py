@@ -61,6 +61,8 @@ _STEPS = {
 
 def reason_of(verdict: admission.Verdict) -> str:
     """Return the reason under which a refusal is told; "" when it is not; pure."""
+    if verdict.event:
+        return verdict.event
     if verdict.message in _EXACT:
         return _EXACT[verdict.message]
     for beginning, reason in _BEGINNING.items():

@@ -6,7 +6,7 @@ from tenantry.api.capsule import constants
 from tenantry.apps import settings
 from tenantry.runtime import events, manager
 from tenantry.tenancy import reservations, state
-from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants
+from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants, volumes
 
 
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
@@ -38,5 +38,6 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         ),
         tenant,
         ledgers.LedgerController(source, known, counts),
+        volumes.VolumeController(source, known),
     ):
         part.add_controller(built.controller)

@@ -16,7 +16,7 @@ import msgspec
 from tenantry.api import meta, resources
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.api.capsule import resources as capsule
-from tenantry.apps import candidates, people
+from tenantry.apps import candidates, people, policies
 from tenantry.directory import identity, owners
 from tenantry.directory import state as directory
 from tenantry.kube import client as kube
@@ -59,8 +59,17 @@ class Gatherer:
     """Reads evidence for one review."""
 
     def __init__(
-        self, client: kube.Client, known: state.State, controllers: frozenset[str]
+        self,
+        client: kube.Client,
+        known: state.State,
+        controllers: frozenset[str],
+        content: policies.Policies | None = None,
     ) -> None:
+        """Build a gatherer.
+
+        :param content: policies of what lies inside namespaces, where such reviews come
+        """
+        self._content = content
         self._client = client
         self._known = known
         self._controllers = controllers
@@ -77,7 +86,7 @@ class Gatherer:
         if review.resource == resources.NAMESPACES.plural and not review.group:
             found = await self._proposed(review, requester) if proposing else None
             return found if found is not None else await self._live(review, requester)
-        return await self._remembered(review, requester)
+        return await self._remembered(review, requester, proposing=proposing)
 
     async def exists(self, name: str) -> bool:
         """Ask the API server whether there is a namespace of that name."""
@@ -211,7 +220,7 @@ class Gatherer:
         return await candidates.is_current(self._client, self._known)
 
     async def _remembered(
-        self, review: admission.Review, requester: identity.Requester
+        self, review: admission.Review, requester: identity.Requester, *, proposing: bool
     ) -> evidence.Evidence:
         index = self._known.directory
         view = await self._namespace(review.namespace) if review.namespace else None
@@ -220,7 +229,7 @@ class Gatherer:
         home_view = await self._namespace(account[0]) if account is not None else None
         home = home_view.tenant if home_view is not None else None
         found = await self._named([name]) if name is not None and _ownership(review) else []
-        return evidence.Evidence(
+        known = evidence.Evidence(
             requester=requester,
             requester_class=index.roster.classify(requester, lambda _: home),
             config=index.config,
@@ -231,6 +240,32 @@ class Gatherer:
             cordoned=self._cordoned(view),
             leaving=bool(review.namespace) and (view is None or view.terminating),
             occupied=view is not None and occupied(view),
+            is_controller=requester.name in self._controllers,
+        )
+        if self._content is None or view is None or name is None or review.operation == "DELETE":
+            return known
+        return await self._with_policy(review, known, view, self._content, proposing=proposing)
+
+    async def _with_policy(
+        self,
+        review: admission.Review,
+        known: evidence.Evidence,
+        view: directory.NamespaceView,
+        content: policies.Policies,
+        *,
+        proposing: bool,
+    ) -> evidence.Evidence:
+        """Add what may be in the namespace; a tenant that memory has not heard of is read."""
+        index, name = self._known.directory, view.tenant or ""
+        owner = index.tenant_named(name) or await self._one(name)
+        if owner is None:
+            return known
+        policy = content.of(owner, view)
+        return dataclasses.replace(
+            known,
+            policy=policy,
+            around=await content.around(review, policy, proposing=proposing),
+            owns=lambda: owners.is_owner(index.owners_of(owner), known.requester),
         )
 
     def _cordoned(self, view: directory.NamespaceView | None) -> bool:

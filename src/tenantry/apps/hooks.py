@@ -28,7 +28,12 @@ MUTATE = "/mutate"
 VALIDATE = "/validate"
 
 #: Where Capsule's own configurations send the same questions.
-UPSTREAM_MUTATING = ("/namespaces/mutating", "/tenants/mutating")
+UPSTREAM_MUTATING = (
+    "/namespaces/mutating",
+    "/tenants/mutating",
+    "/defaults",
+    "/persistentvolumeclaims/mutating",
+)
 UPSTREAM_VALIDATING = (
     "/namespaces/validating",
     "/tenants/validating",
@@ -37,6 +42,12 @@ UPSTREAM_VALIDATING = (
     "/generic/cordoning",
     "/generic/managed",
     "/serviceaccounts/validating",
+    "/pods/validating",
+    "/persistentvolumeclaims/validating",
+    "/devices/validating",
+    "/services/validating",
+    "/ingresses/validating",
+    "/gateways/validating",
 )
 
 _NOT_KUBE_SYSTEM: Object = {
@@ -46,6 +57,15 @@ _NOT_KUBE_SYSTEM: Object = {
 _NOT_KUBE_SYSTEM_UNLESS_CREATING: Object = {
     "name": "not-a-controller-of-the-cluster-unless-it-creates",
     "expression": f"request.operation == 'CREATE' || {_NOT_KUBE_SYSTEM['expression']}",
+}
+#: The volume controller finds volumes for claims that have none in mind, also those of others.
+_NOT_KUBE_SYSTEM_UNLESS_BINDING: Object = {
+    "name": "not-a-controller-of-the-cluster-unless-it-creates-or-binds",
+    "expression": (
+        f"{_NOT_KUBE_SYSTEM_UNLESS_CREATING['expression']} || "
+        "(request.resource.resource == 'persistentvolumeclaims' && "
+        "has(object.spec.volumeName) && !has(oldObject.spec.volumeName))"
+    ),
 }
 #: Of hooks whose verdicts are told as events, except on a dry run.
 _EVENTS = "NoneOnDryRun"
@@ -155,6 +175,58 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
     }
 
 
+_GATEWAY_KINDS = ("gateways", "grpcroutes", "httproutes", "listenersets", "tlsroutes")
+#: What policy is about, besides the namespaces themselves.
+_CONTENT = (
+    # Subresources that change what a pod runs are changes like any other; its status is not asked
+    # about, nor its binding.
+    ("", ("pods", "pods/ephemeralcontainers", "pods/resize", "persistentvolumeclaims", "services")),
+    ("networking.k8s.io", ("ingresses",)),
+    ("gateway.networking.k8s.io", _GATEWAY_KINDS),
+    ("gateway.networking.x-k8s.io", ("xlistenersets",)),
+    ("route.openshift.io", ("routes",)),
+    ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
+)
+
+
+def _content(namespace: str) -> Object:
+    """Return the hook for what lies inside tenants' namespaces, the same on both sides.
+
+    Controllers of the cluster create for others (pods of a ReplicaSet, claims of a StatefulSet),
+    so their creations are asked about; what they change afterwards, besides the volume of a claim,
+    is not, and neither are nodes.
+    """
+    return {
+        "name": "content",
+        "rules": [_rule(group, names, "CU", "Namespaced") for group, names in _CONTENT],
+        "namespaceSelector": _tenants(namespace),
+        "matchConditions": [_NOT_KUBE_SYSTEM_UNLESS_BINDING, _NOT_NODES],
+        # Audit rules are told as events.
+        "sideEffects": _EVENTS,
+    }
+
+
+def _elsewhere(namespace: str) -> Object:
+    return {
+        "matchExpressions": [
+            {
+                "key": constants.NAME_LABEL,
+                "operator": "NotIn",
+                "values": sorted({"kube-system", namespace}),
+            }
+        ]
+    }
+
+
+def _tenants(namespace: str) -> Object:
+    return {
+        "matchExpressions": [
+            {"key": constants.TENANT_LABEL, "operator": "Exists"},
+            *_elsewhere(namespace)["matchExpressions"],
+        ]
+    }
+
+
 def _mutating(namespace: str) -> list[Object]:
     return [
         {
@@ -171,25 +243,12 @@ def _mutating(namespace: str) -> list[Object]:
             "sideEffects": "None",
             "reinvocationPolicy": "IfNeeded",
         },
+        {**_content(namespace), "reinvocationPolicy": "IfNeeded"},
     ]
 
 
 def _validating(namespace: str) -> list[Object]:
-    elsewhere = {
-        "matchExpressions": [
-            {
-                "key": constants.NAME_LABEL,
-                "operator": "NotIn",
-                "values": sorted({"kube-system", namespace}),
-            }
-        ]
-    }
-    tenants = {
-        "matchExpressions": [
-            {"key": constants.TENANT_LABEL, "operator": "Exists"},
-            *elsewhere["matchExpressions"],
-        ]
-    }
+    elsewhere, tenants = _elsewhere(namespace), _tenants(namespace)
     kinds = [capsule.TENANTS.plural, capsule.TENANT_OWNERS.plural]
     promoted = " || ".join(
         f"({obj} != null && has({obj}.metadata.labels) && '{label}' in {obj}.metadata.labels)"
@@ -269,6 +328,7 @@ def _validating(namespace: str) -> list[Object]:
             "matchConditions": [{"name": "promotion", "expression": promoted}],
             "sideEffects": _EVENTS,
         },
+        _content(namespace),
     ]
 
 

@@ -10,7 +10,7 @@ from tenantry.api.capsule import constants
 from tenantry.apps import certificates, evidence, gateway, settings, webhook
 from tenantry.runtime import permissions
 from tenantry.tenancy import reservations, state
-from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants
+from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants, volumes
 
 Object = dict[str, Any]
 
@@ -27,6 +27,7 @@ ROLES: dict[str, tuple[permissions.Need, ...]] = {
         *platform.NEEDS,
         *reservations.NEEDS,
         *ledgers.NEEDS,
+        *volumes.NEEDS,
         *LEASES,
     ),
     settings.WEBHOOK_SERVICE_ACCOUNT: (

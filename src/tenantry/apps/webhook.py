@@ -11,7 +11,7 @@ import msgspec
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
-from tenantry.apps import audit, certificates, evidence, hooks, settings
+from tenantry.apps import audit, certificates, evidence, hooks, policies, settings
 from tenantry.kube import errors
 from tenantry.runtime import (
     admission,
@@ -28,7 +28,16 @@ from tenantry.runtime import (
 from tenantry.runtime import registration as registrations
 from tenantry.tenancy import evidence as tenancy
 from tenantry.tenancy import ledger, reservations, state, verdicts
-from tenantry.tenancy.admission import content, kinds, namespaces
+from tenantry.tenancy.admission import (
+    content,
+    defaults,
+    ingresses,
+    kinds,
+    namespaces,
+    pods,
+    services,
+    storage,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +46,24 @@ UNKNOWABLE = "tenantry could not find out whether this is allowed: {problem}"
 #: Share of the API server's patience that reserving may take.
 RESERVE_DEADLINE = 6.0
 
-MUTATING = (namespaces.MUTATING, *kinds.MUTATING)
+MUTATING = (
+    namespaces.MUTATING,
+    *kinds.MUTATING,
+    *defaults.MUTATING,
+    *storage.MUTATING,
+    *services.MUTATING,
+    *ingresses.MUTATING,
+)
 VALIDATING = (
     *kinds.VALIDATING,
     namespaces.VALIDATING,
     content.CORDONING,
     content.MANAGING,
     content.PROMOTING,
+    pods.VALIDATING,
+    *storage.VALIDATING,
+    *services.VALIDATING,
+    *ingresses.VALIDATING,
 )
 
 
@@ -55,13 +75,17 @@ _KEPT = {
     resources.VALIDATING_POLICY_BINDINGS: hooks.POLICY,
 }
 
-NEEDS = audit.NEEDS + tuple(
-    need
-    for resource, name in _KEPT.items()
-    for need in (
-        permissions.Need(resource, (*permissions.READ, "create")),
-        # Who could change the hooks of others could send them anything.
-        permissions.Need(resource, ("patch",), names=(name,)),
+NEEDS = (
+    audit.NEEDS
+    + policies.NEEDS
+    + tuple(
+        need
+        for resource, name in _KEPT.items()
+        for need in (
+            permissions.Need(resource, (*permissions.READ, "create")),
+            # Who could change the hooks of others could send them anything.
+            permissions.Need(resource, ("patch",), names=(name,)),
+        )
     )
 )
 
@@ -229,7 +253,9 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         registry=source.metrics,
     )
     handlers = Handlers(
-        evidence.Gatherer(source.client, known, options.controllers),
+        evidence.Gatherer(
+            source.client, known, options.controllers, policies.Policies(source, known)
+        ),
         reservations.NamespaceReservations(source.client, options.namespace),
         server.counters,
         audit.Auditor(recorder, known.directory.tenant_named),

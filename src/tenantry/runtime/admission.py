@@ -55,6 +55,8 @@ class Allow:
     """Nothing against it."""
 
     warnings: tuple[str, ...] = ()
+    #: What the caller shall tell of, in its own types.
+    notes: tuple[object, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Deny:
     message: str
     code: int = 403
     reason: str = "Forbidden"
+    notes: tuple[object, ...] = ()
+    #: Under which reason it is told as an event, where it is.
+    event: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class Patch:
 
     ops: Sequence[jsonpatch.Operation]
     warnings: tuple[str, ...] = ()
+    notes: tuple[object, ...] = ()
 
 
 Decision = Allow | Deny | Patch
@@ -101,6 +107,10 @@ class Verdict:
     patch: tuple[jsonpatch.Operation, ...] = ()
     warnings: tuple[str, ...] = ()
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Reason of the event that tells of a refusal, "" for none.
+    event: str = ""
+    #: What the steps noted, also those before a refusal.
+    notes: tuple[object, ...] = ()
 
 
 def denied(message: str, *, code: int = 403, reason: str = "Forbidden", by: str = "") -> Verdict:
@@ -143,6 +153,7 @@ def run(
     counters = counters or Counters()
     original = review.object
     warnings: list[str] = []
+    notes: list[object] = []
     for step in steps:
         if not step.matches(review):
             continue
@@ -159,6 +170,7 @@ def run(
         tally.seconds += took
         if took > step.budget:
             tally.slow += 1
+        notes += decision.notes
         if isinstance(decision, Deny):
             tally.denials += 1
             return Verdict(
@@ -168,9 +180,12 @@ def run(
                 message=decision.message,
                 denied_by=step.name,
                 warnings=tuple(warnings),
+                event=decision.event,
+                notes=tuple(notes),
             )
         warnings += decision.warnings
     return Verdict(
         patch=tuple(jsonpatch.difference(original, review.object)),
         warnings=tuple(dict.fromkeys(warnings)),
+        notes=tuple(notes),
     )

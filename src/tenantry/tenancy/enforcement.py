@@ -15,9 +15,14 @@ from tenantry.api.capsule import fields
 #: Paths (list items as ``[]``) whose whole subtree has its effect.
 ENFORCED = (
     "additionalRoleBindings",
+    "containerRegistries",
     "cordoned",
     "data",
+    "deviceClasses",
     "forceTenantPrefix",
+    "gatewayOptions.allowedClasses",
+    "imagePullPolicies",
+    "ingressOptions",
     "namespaceOptions.additionalMetadata",
     "namespaceOptions.additionalMetadataList",
     "namespaceOptions.forbiddenAnnotations",
@@ -33,8 +38,23 @@ ENFORCED = (
     "permissions.allowOwnerPromotion",
     "permissions.matchOwners",
     "preventDeletion",
+    "priorityClasses",
+    "rules[].audience",
+    "rules[].enforce.action",
+    "rules[].enforce.ingress",
+    "rules[].enforce.services",
+    "rules[].enforce.workloads.qosClasses",
+    "rules[].enforce.workloads.registries",
+    "rules[].enforce.workloads.schedulers",
+    "rules[].enforce.workloads.targets",
     "rules[].namespaceSelector",
     "rules[].permissions.bindings",
+    "runtimeClasses",
+    "serviceOptions.allowedServices",
+    "serviceOptions.externalIPs",
+    "serviceOptions.forbiddenAnnotations",
+    "serviceOptions.forbiddenLabels",
+    "storageClasses",
 )
 
 

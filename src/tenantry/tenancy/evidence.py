@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tenantry.api.capsule import configuration, tenant
 from tenantry.directory import identity, owners
+from tenantry.tenancy.policy import compiling, engine, surroundings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,10 @@ class Evidence:
     :param cordoned: whether that namespace, or its tenant as a whole, is frozen
     :param leaving: whether that namespace is being deleted, or gone
     :param occupied: whether it may hold more than what the platform put there
+    :param policy: what may be in that namespace; None where it belongs to no tenant
+    :param around: what else there is in the cluster that the policy speaks of
+    :param owns: whether the requester owns the tenant of that namespace
+    :param is_controller: whether the requester is the platform itself
     """
 
     requester: identity.Requester
@@ -37,6 +42,20 @@ class Evidence:
     cordoned: bool = False
     leaving: bool = False
     occupied: bool = False
+    policy: compiling.Policy | None = None
+    around: surroundings.Surroundings = surroundings.NOTHING
+    owns: Callable[[], bool] = lambda: False
+    is_controller: bool = False
+
+    @property
+    def who(self) -> engine.Who:
+        """Return the requester as rules see one."""
+        return engine.Who(
+            requester=self.requester,
+            klass=self.requester_class,
+            owns=self.owns,
+            controller=self.is_controller,
+        )
 
     def owned(self, name: str) -> tenant.Tenant | None:
         """Return the tenant of that name if the requester owns it; administrators own all."""

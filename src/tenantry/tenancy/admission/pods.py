@@ -1,0 +1,60 @@
+"""Pods of a tenant's namespaces against its policy (specs/capsule 5.6, 5.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tenantry.api import resources
+from tenantry.runtime import admission
+from tenantry.tenancy import evidence
+from tenantry.tenancy.admission import judging
+from tenantry.tenancy.policy import classes, compiling, engine, pods
+
+_SUBRESOURCES = ("", "ephemeralcontainers", "resize")
+
+Decision = admission.Decision
+
+
+def _is_pod(review: admission.Review) -> bool:
+    return (
+        review.resource == resources.PODS.plural
+        and not review.group
+        and review.subresource in _SUBRESOURCES
+        and review.operation in {"CREATE", "UPDATE"}
+    )
+
+
+def validate(review: admission.Review, known: evidence.Evidence) -> Decision:
+    """Judge what a pod brings; what it had before goes on running."""
+    policy, pod = known.policy, review.object
+    if policy is None or pod is None:
+        return admission.Allow()
+    return judging.first(_judged(policy, review, known))
+
+
+def _judged(
+    policy: compiling.Policy, review: admission.Review, known: evidence.Evidence
+) -> Iterator[engine.Judgement]:
+    pod, who = review.object or {}, known.who
+    for image in pods.new_uses(pod, review.old) if policy.images else ():
+        for rule_set in policy.images:
+            yield rule_set.check(image, image.path, who)
+    if review.operation != "CREATE":
+        return
+    spec = pod.get("spec") or {}
+    scheduler = spec.get("schedulerName") or ""
+    for schedulers in policy.schedulers if scheduler else ():
+        yield schedulers.check(scheduler, "spec.schedulerName", who)
+    for qos_classes in policy.qos_classes:
+        yield qos_classes.check(pods.qos_class(pod), "status.qosClass", who)
+    for kind, name in (
+        (classes.PRIORITY, spec.get("priorityClassName") or ""),
+        (classes.RUNTIME, spec.get("runtimeClassName") or ""),
+    ):
+        allowed = classes.of_kind(policy.classes, kind).allowed
+        if name and allowed is not None:
+            use = classes.Use(name, known.around.find(kind, name))
+            yield allowed.check(use, "spec", who)
+
+
+VALIDATING = admission.Step(name="pods.policy", matches=_is_pod, decide=validate)

@@ -1,0 +1,141 @@
+"""Which pods may be in a tenant's namespaces (specs/capsule 1.1, 5.6, 5.8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenantry.api import resources
+from tenantry.kube import errors
+
+from .content import pod, put, ready
+from .harness import Object, World, eventually, refused
+
+pytestmark = pytest.mark.plane
+
+EVIL: Object = {"name": "evil", "image": "e.io/x", "imagePullPolicy": "Always"}
+LISTED = (
+    "registry is forbidden for the current Tenant: use one from the following list (r.io) or "
+    " use one matching the following regex (^x[.]io$)"
+)
+
+
+async def test_registries_and_pull_policies_of_the_deprecated_fields(world: World) -> None:
+    tenant = await world.tenant(
+        containerRegistries={"allowed": ["r.io"], "allowedRegex": "^x[.]io$"},
+        imagePullPolicies=["Always", "IfNotPresent"],
+    )
+    await world.namespace()
+    where = await ready(world)
+    made = await put(world, resources.PODS, pod("runs"), dry_run=False)
+    await put(world, resources.PODS, pod("p", "X.io/a"))
+    for bad in ("e.io/x", "E.IO/x:1"):
+        words = f"Container image {bad} {LISTED}"
+        await refused(put(world, resources.PODS, pod("p", bad)), words)
+        await refused(
+            put(world, resources.PODS, pod("p", initContainers=[{**EVIL, "image": bad}])), words
+        )
+        volume = {"name": "v", "image": {"reference": bad, "pullPolicy": "Always"}}
+        await refused(put(world, resources.PODS, pod("p", volumes=[volume])), words)
+    short = await refused_somehow(world, pod("p", "nginx"))
+    assert "Container image nginx is not fully qualified" in short
+    never = pod("p")
+    never["spec"]["containers"][0]["imagePullPolicy"] = "Never"
+    await refused(
+        put(world, resources.PODS, never),
+        "ImagePullPolicy Never for container main is forbidden, use one of the followings: "
+        "Always, IfNotPresent",
+    )
+    # What runs is changed to something else.
+    change = {"spec": {"containers": [{"name": "main", "image": "e.io/x"}]}}
+    await refused(
+        world.admin.patch(resources.PODS, "runs", where, kind="strategic", body=change),
+        f"Container image e.io/x {LISTED}",
+    )
+    debug = {"spec": {"ephemeralContainers": [EVIL]}}
+    await refused(
+        world.admin.patch(
+            resources.PODS, "runs", where, kind="strategic", body=debug,
+            subresource="ephemeralcontainers",
+        ),
+        f"Container image e.io/x {LISTED}",
+    )  # fmt: skip
+    # What runs already is nobody's problem, whatever the tenant says later.
+    await world.change(tenant, containerRegistries={"allowed": ["other.io"], "allowedRegex": None})
+
+    async def stricter() -> bool:
+        return "use one from the following list (other.io)" in await refused_somehow(
+            world, pod("p")
+        )
+
+    await eventually(stricter)
+    label = {"metadata": {"labels": {"touched": "yes"}}}
+    touched = await world.admin.patch(resources.PODS, "runs", where, kind="merge", body=label)
+    assert touched["metadata"]["uid"] == made["metadata"]["uid"]
+    told = world.condition(await world.status(), "Enforced")
+    assert (told["status"], told["message"]) == ("True", "every field that is set takes effect")
+
+
+async def refused_somehow(world: World, obj: Object) -> str:
+    """Return the words of a refusal, "" where there is none."""
+    try:
+        await put(world, resources.PODS, obj)
+    except errors.Forbidden as problem:
+        return problem.message
+    return ""
+
+
+async def test_rules_about_workloads(world: World) -> None:
+    prod = {"matchLabels": {"env": "prod"}}
+    await world.tenant(
+        rules=[
+            {"enforce": {"action": "allow", "workloads": {"registries": [
+                {"exp": "^r[.]io/", "policy": ["Always"]}, {"exp": "^docker[.]io/library/"},
+            ]}}},
+            {"enforce": {"action": "deny", "workloads": {"registries": [{"exp": ":latest$"}]}},
+             "namespaceSelector": prod},
+            {"enforce": {"workloads": {"schedulers": [{"exact": ["rogue"]}]}}},
+            {"enforce": {"workloads": {"qosClasses": ["BestEffort"]}},
+             "audience": [{"kind": "User", "name": world.name("alice")}]},
+        ]
+    )  # fmt: skip
+    await world.namespace("prod", labels={"env": "prod"})
+    await world.namespace("test")
+    await world.bound()
+    await ready(world, "test")
+    await ready(world)
+    alice = world.user()
+    # The administrator is not of the audience, so hers may be best effort.
+    await put(world, resources.PODS, pod("p"))
+    await put(world, resources.PODS, pod("p", "nginx:1"))
+    for name in ("nginx", "docker.io/library/nginx:latest", "index.docker.io/nginx"):
+        await put(world, resources.PODS, pod("p", name), where="test")
+        await refused(
+            put(world, resources.PODS, pod("p", name)),
+            f'registry "{name}" at containers[0] is denied by namespace rule: '
+            "matched denied rule exp: :latest$",
+        )
+    await refused(
+        put(world, resources.PODS, pod("p", "e.io/x:1")),
+        'registry "e.io/x:1" at containers[0] is not allowed by namespace rule: value did not match '
+        "any allowed rule. Allowed registries: exp: ^r[.]io/; exp: ^docker[.]io/library/",
+    )
+    lazy = pod("p")
+    lazy["spec"]["containers"][0]["imagePullPolicy"] = "IfNotPresent"
+    await refused(
+        put(world, resources.PODS, lazy),
+        'registry "r.io/app:1" at containers[0] uses pullPolicy=IfNotPresent which is not allowed '
+        "(allowed: Always)",
+    )
+    await refused(
+        put(world, resources.PODS, pod("p", schedulerName="rogue")),
+        'scheduler "rogue" at spec.schedulerName is denied by namespace rule: '
+        "matched denied rule exact: rogue",
+    )
+    await refused(
+        put(world, resources.PODS, pod("p"), by=alice),
+        'QoS class "BestEffort" at status.qosClass is denied by namespace rule: '
+        "matched denied rule BestEffort",
+    )
+    some = pod("p")
+    some["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
+    await put(world, resources.PODS, some, by=alice)
