@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
+import time
+from typing import Any
+
 import pytest
 
 from tenantry.core import cel
+
+FIXTURE = pathlib.Path(__file__).parents[1] / "fixtures" / "templates" / "cel.json"
+RECORDED: dict[str, Any] = json.loads(FIXTURE.read_text(encoding="utf-8"))
 
 GPU = {
     "driver": "gpu.example.com",
@@ -48,3 +56,85 @@ def test_no_value(text: str) -> None:
 def test_refused(text: str) -> None:
     with pytest.raises(cel.InvalidExpression, match=r"expression: Invalid value"):
         cel.compiled(text, ("device",))
+
+
+def test_all_recorded_cases() -> None:
+    """Kubernetes' own environment gave these values."""
+    wrong = []
+    for text, expected, has_value in RECORDED["cases"]:
+        try:
+            found = cel.compiled(text, ("object",)).value({"object": RECORDED["object"]})
+        except (cel.InvalidExpression, cel.EvaluationError):
+            if has_value:
+                wrong.append((text, expected, "an error"))
+            continue
+        if not has_value or found != expected:
+            wrong.append((text, expected, found))
+    assert wrong == []
+    assert len(RECORDED["cases"]) > 180
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("quantity(object.cpu)", "1500m"),
+        ("object.count", "3"),
+        ("object.cpu", "1500m"),
+        ("object.ratio * 2.0", "5"),
+        ('quantity("1Gi").add(quantity("1Mi"))', "1074790400"),
+    ],
+)
+def test_an_amount(text: str, expected: str) -> None:
+    data = {"object": {"cpu": "1500m", "count": 3, "ratio": 2.5}}
+    assert str(cel.compiled(text, ("object",)).quantity(data)) == expected
+
+
+@pytest.mark.parametrize("text", ["true", "'x'", "[1]", "{}", "object.missing", "null"])
+def test_no_amount(text: str) -> None:
+    with pytest.raises(cel.EvaluationError):
+        cel.compiled(text, ("object",)).quantity({"object": {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1 +", "valid CEL: .*1:4"),
+        ("nobody == 1", "undeclared reference to 'nobody'"),
+        ('"a".nofunc()', "undeclared reference to 'nofunc'"),
+        ('"a".charAt(true)', "found no matching overload"),
+        ('"a".matches("(")', "must be a valid RE2 regular expression"),
+        ('"a".matches("a{1000}' + "(b{1000})" * 30 + '")', "RE2|instructions"),
+        ('["x"]' + ".map(a, a + a)" * 30, "fewer [+]"),
+        ("object.s" + " + object.s" * 400, "fewer [+]"),
+    ],
+)
+def test_refused_with_its_reason(text: str, says: str) -> None:
+    with pytest.raises(cel.InvalidExpression, match=says) as refused:
+        cel.compiled(text, ("object",), "spec.sources[0].cel")
+    assert str(refused.value).startswith("spec.sources[0].cel: Invalid value: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "object.l.all(a, object.l.all(b, object.l.all(c, object.l.all(d, true))))",
+        "object.l.map(a, object.l.map(b, object.l.map(c, object.l.map(d, [a, b, c, d])))).size() > 0",
+        "(" * 200 + "1" + ")" * 200 + " == 1",
+        "[1]" + ".map(a, a)" * 200 + " == [1]",
+        '"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaa")' * 20 + ".size() > 0",
+        '["a", "b"]' + '.join("xxxxxxxx").split("")' * 20 + ".size() > 0",
+        "lists.range(1000000000).size() > 0",
+        '"%.999999999f".format([1.5]).size() > 0',
+        'object.s.findAll("a.*b|a").size() > 0',
+        "sets.equivalent(object.l, object.l)",
+        "object.l.distinct().size() > 0",
+    ],
+)
+def test_no_expression_takes_long(text: str) -> None:
+    data = {"object": {"l": list(range(1000)), "s": "a" * 60_000}}
+    began = time.process_time()
+    with pytest.raises((cel.InvalidExpression, cel.EvaluationError)) as refused:
+        cel.compiled(text, ("object",)).holds(data)
+        raise cel.EvaluationError("done, and quickly")
+    assert str(refused.value)
+    assert time.process_time() - began < 10

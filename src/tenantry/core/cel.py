@@ -1,23 +1,32 @@
-"""Compile and evaluate CEL expressions as Kubernetes has them, with its quantities and versions.
+"""Compile and evaluate CEL expressions as Kubernetes has them, with its function library.
 
-The library behind this is young: nothing outside of this module names it. A quantity is an integer
-in milli units inside an expression, a version its text.
+The library behind this is young: nothing outside of the modules `cel*` names it. It bounds nesting
+(32) and iterations by itself; what it does not bound, text that grows by itself, is estimated and
+refused here. A quantity, a version, an address is a map with a mark inside an expression, since
+own functions can give values of CEL's types alone; a number in data stands for a quantity in milli
+units where one is wanted, a text for a version.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from cel_expr_python import cel
+from cel_expr_python.ext import ext_optional
 
-from tenantry.core import errors, quantity
+from tenantry.core import cel_functions, cel_texts, cel_values, errors, quantity, regex
 
 #: Longer expressions are refused by the API server too.
 MOST_CHARACTERS = 10 * 1024
-_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
+#: How often a value may multiply by being added to itself, see `_growth`.
+MOST_GROWTH = 256
+
+_LITERAL = re.compile(r"""[rR]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
+_GROWING = re.compile(r"\.\s*map\s*\(")
+_MATCHES = re.compile(r"""\.\s*matches\s*\(\s*[rR]?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 
 
 class InvalidExpression(errors.InvalidValueError):
@@ -42,108 +51,109 @@ class Program:
 
         :raises EvaluationError: when there is none
         """
-        try:
-            result = self._expression.eval(data=variables)
-            value = result.value()
-        except Exception as problem:
-            raise EvaluationError(f"{self.text}: {problem}") from problem
+        value = self._evaluate(variables).value()
         if not isinstance(value, bool):
             raise EvaluationError(f"{self.text}: not true or false: {value!r}")
         return value
 
+    def value(self, variables: Mapping[str, Any]) -> Any:
+        """Evaluate to a value of JSON's types, with times as such.
+
+        :raises EvaluationError: when there is none
+        """
+        result = self._evaluate(variables)
+        if result.type().name() == "ERROR":
+            raise EvaluationError(f"{self.text}: {result.value()}")
+        return result.plain_value()
+
+    def quantity(self, variables: Mapping[str, Any]) -> quantity.Quantity:
+        """Evaluate to an amount: a quantity, a number, or a text that is one.
+
+        :raises EvaluationError: when there is none
+        """
+        value = self.value(variables)
+        try:
+            if isinstance(value, dict):
+                return cel_values.amount(value)
+            if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+                return quantity.parse(value)
+        except (errors.InvalidValueError, ValueError, OverflowError) as problem:
+            raise EvaluationError(f"{self.text}: {problem}") from None
+        raise EvaluationError(f"{self.text}: not a quantity or number: {errors.shown(value)}")
+
+    def _evaluate(self, variables: Mapping[str, Any]) -> Any:
+        try:
+            return self._expression.eval(data=variables)
+        except Exception as problem:
+            raise EvaluationError(f"{self.text}: {problem}") from problem
+
 
 @functools.lru_cache(maxsize=1024)
-def compiled(text: str, variables: tuple[str, ...]) -> Program:
+def compiled(text: str, variables: tuple[str, ...], field: str = "expression") -> Program:
     """Compile an expression over these variables; equal ones are compiled once.
 
-    :raises InvalidExpression: with what the compiler says
+    :raises InvalidExpression: with what the compiler says, position included
     """
     if len(text) > MOST_CHARACTERS:
-        raise InvalidExpression("expression", text[:40], f"at most {MOST_CHARACTERS} characters")
+        raise InvalidExpression(field, text[:40], f"at most {MOST_CHARACTERS} characters")
+    if _growth(text) > MOST_GROWTH:
+        raise InvalidExpression(
+            field, text, "an expression with fewer + in it: this one makes values grow too fast"
+        )
+    for pattern in _MATCHES.findall(text):
+        try:
+            regex.compile(pattern[1:-1].replace("\\\\", "\\"), field)
+        except errors.InvalidValueError as problem:
+            raise InvalidExpression(field, text, problem.accepted) from None
     try:
         return Program(text, _environment(variables).compile(text))
     except Exception as problem:
-        raise InvalidExpression("expression", text, f"valid CEL: {problem}") from problem
+        raise InvalidExpression(field, text, f"valid CEL: {problem}") from problem
+
+
+def _growth(text: str) -> float:
+    """Estimate from above how much larger than its input a value can become.
+
+    Each ``.map`` may add what the one before it gave to itself as often as there are plus signs in
+    it: with P signs over M maps, that is at most (P/M + 1) to the power of M.
+    """
+    bare = _LITERAL.sub("", text)
+    maps, signs = max(len(_GROWING.findall(bare)), 1), bare.count("+")
+    return float((signs / maps + 1) ** min(maps, 64))
 
 
 @functools.lru_cache(maxsize=16)
 def _environment(variables: tuple[str, ...]) -> Any:
-    return cel.NewEnv(variables=dict.fromkeys(variables, cel.Type.DYN), extensions=[_kubernetes()])
+    return cel.NewEnv(
+        variables=dict.fromkeys(variables, cel.Type.DYN),
+        extensions=[_kubernetes(), ext_optional.ExtOptional()],
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def _kubernetes() -> Any:
-    """Return the functions that Kubernetes adds, as far as devices need them."""
-    integer, text, truth = cel.Type.INT, cel.Type.STRING, cel.Type.BOOL
-
-    def member(name: str, *, result: Any, versions: bool, make: Callable[[int, int], Any]) -> Any:
-        overloads = [
+    """Declare Kubernetes' functions; those of one name are overloads of one declaration."""
+    types = {
+        "any": cel.Type.DYN,
+        "bool": cel.Type.BOOL,
+        "int": cel.Type.INT,
+        "double": cel.Type.DOUBLE,
+        "string": cel.Type.STRING,
+        "list": cel.Type.LIST,
+        "map": cel.Type.MAP,
+    }
+    overloads: dict[str, list[Any]] = {}
+    for entry in (*cel_functions.FUNCTIONS, *cel_texts.FUNCTIONS):
+        known = overloads.setdefault(entry.name, [])
+        known.append(
             cel.Overload(
-                f"quantity_{name}",
-                result,
-                [integer, integer],
-                is_member=True,
-                impl=make,
+                f"tenantry_{entry.name.replace('.', '_')}_{len(known)}",
+                types[entry.result],
+                [types[parameter] for parameter in entry.parameters],
+                is_member=entry.member,
+                impl=entry.call,
             )
-        ]
-        if versions:
-            overloads.append(
-                cel.Overload(
-                    f"semver_{name}",
-                    result,
-                    [text, text],
-                    is_member=True,
-                    impl=lambda left, right: make(_compared(left, right), 0),
-                )
-            )
-        return cel.FunctionDecl(name, overloads)
-
-    functions = [
-        cel.FunctionDecl("quantity", [cel.Overload("to_quantity", integer, [text], impl=_milli)]),
-        cel.FunctionDecl("semver", [cel.Overload("to_semver", text, [text], impl=_checked)]),
-        member("compareTo", result=integer, versions=True, make=lambda a, b: (a > b) - (a < b)),
-        member("isGreaterThan", result=truth, versions=True, make=lambda a, b: a > b),
-        member("isLessThan", result=truth, versions=True, make=lambda a, b: a < b),
-        member("add", result=integer, versions=False, make=lambda a, b: a + b),
-        member("sub", result=integer, versions=False, make=lambda a, b: a - b),
-        cel.FunctionDecl(
-            "asInteger",
-            [
-                cel.Overload(
-                    "quantity_as_integer",
-                    integer,
-                    [integer],
-                    is_member=True,
-                    impl=lambda amount: amount // 1000,
-                )
-            ],
-        ),
-    ]
-    return cel.CelExtension("kubernetes", functions)
-
-
-def _milli(text: str) -> int:
-    return quantity.parse(text, "quantity").milli
-
-
-def _checked(text: str) -> str:
-    _parts(text)
-    return text
-
-
-def _compared(left: str, right: str) -> int:
-    one, two = _parts(left), _parts(right)
-    return (one > two) - (one < two)
-
-
-def _parts(text: str) -> tuple[Any, ...]:
-    """Return what orders versions: numbers, and a release after its previews."""
-    match = _VERSION.fullmatch(text)
-    if match is None:
-        raise errors.InvalidValueError("semver", text, "MAJOR.MINOR.PATCH")
-    preview = match[4]
-    order = [
-        (0, int(part), "") if part.isdecimal() else (1, 0, part)
-        for part in (preview or "").split(".")
-    ]
-    return int(match[1]), int(match[2]), int(match[3]), preview is None, order
+        )
+    return cel.CelExtension(
+        "kubernetes", [cel.FunctionDecl(name, each) for name, each in overloads.items()]
+    )
