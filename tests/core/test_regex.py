@@ -65,3 +65,27 @@ def test_no_expression_makes_it_slow() -> None:
     assert not regex.found("^(a+)+$", "a" * 5000 + "b")
     # A backtracking engine would take longer than the universe exists.
     assert time.process_time() - began < 5
+
+
+def test_a_short_expression_can_be_too_large() -> None:
+    large = "".join(f"[{letter}b]{{1000}}" for letter in "acdefghijklmnopqrstuvwxyz")
+    with pytest.raises(errors.InvalidValueError, match=r"repeat less|RE2 regular expression"):
+        regex.compile(large, "spec.x")
+    assert not regex.found(large, "a" * 1000)
+
+
+def test_a_search_that_would_take_long_is_an_error_and_no_answer() -> None:
+    # Twenty microseconds a character: without a bound 1 MiB would take 20 s.
+    expression = "([ab]{0,900}){0,1}a[ab]{900}x"
+    regex.compile(expression, "f")
+    with pytest.raises(errors.InvalidValueError, match="at most [0-9]+ characters long"):
+        regex.found(expression, "ab" * 500_000)
+    began = time.process_time()
+    assert not regex.found(expression, "ab" * 30_000)
+    assert time.process_time() - began < 10
+
+
+def test_half_a_character_is_no_crash() -> None:
+    assert regex.found("a", "\ud800a")
+    with pytest.raises(errors.InvalidValueError, match="valid Unicode"):
+        regex.compile("\ud800", "f")

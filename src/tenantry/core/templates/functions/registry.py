@@ -35,7 +35,10 @@ class Function:
     def usage(self) -> str:
         """Show how it is called, such as ``trunc int string``."""
         rest = (f"{self.rest}...",) if self.rest else ()
-        return " ".join((self.name, *self.parameters, *rest))
+        types = (
+            "any" + each[5:] if each[:5] == "value" else each for each in self.parameters + rest
+        )
+        return " ".join((self.name, *types))
 
 
 FUNCTIONS: dict[str, Function] = {}
