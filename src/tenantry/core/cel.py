@@ -15,17 +15,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional
 
 from tenantry.core import cel_functions, cel_texts, cel_values, errors, quantity, regex
 
 #: Longer expressions are refused by the API server too.
 MOST_CHARACTERS = 10 * 1024
-#: How often a value may multiply by being added to itself, see `_growth`.
+#: How often a text may multiply by being added to itself, and a value by being listed with itself;
+#: see `_growth`.
 MOST_GROWTH = 256
+MOST_COPIES = 1024
 
 _LITERAL = re.compile(r"""[rR]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _GROWING = re.compile(r"\.\s*map\s*\(")
+_MACRO = re.compile(r"\.\s*(?:map|filter|all|exists|exists_one)\s*\(")
 _MATCHES = re.compile(r"""\.\s*matches\s*\(\s*[rR]?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 
 
@@ -96,9 +98,16 @@ def compiled(text: str, variables: tuple[str, ...], field: str = "expression") -
     """
     if len(text) > MOST_CHARACTERS:
         raise InvalidExpression(field, text[:40], f"at most {MOST_CHARACTERS} characters")
-    if _growth(text) > MOST_GROWTH:
+    if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise InvalidExpression(field, ascii(text), "valid Unicode")
+    bare = _LITERAL.sub("", text)
+    signs, commas = bare.count("+"), bare.count(",") - len(_MACRO.findall(bare))
+    maps = max(len(_GROWING.findall(bare)), 1)
+    if _growth(signs, maps) > MOST_GROWTH or _growth(signs + commas, maps) > MOST_COPIES:
         raise InvalidExpression(
-            field, text, "an expression with fewer + in it: this one makes values grow too fast"
+            field,
+            text,
+            "an expression with fewer + or lists in it: this one makes values grow too fast",
         )
     for pattern in _MATCHES.findall(text):
         try:
@@ -111,22 +120,22 @@ def compiled(text: str, variables: tuple[str, ...], field: str = "expression") -
         raise InvalidExpression(field, text, f"valid CEL: {problem}") from problem
 
 
-def _growth(text: str) -> float:
+def _growth(signs: int, maps: int) -> float:
     """Estimate from above how much larger than its input a value can become.
 
     Each ``.map`` may add what the one before it gave to itself as often as there are plus signs in
-    it: with P signs over M maps, that is at most (P/M + 1) to the power of M.
+    it, or list it as often as there are commas: with P of them over M maps, that is at most
+    (P/M + 1) to the power of M.
     """
-    bare = _LITERAL.sub("", text)
-    maps, signs = max(len(_GROWING.findall(bare)), 1), bare.count("+")
-    return float((signs / maps + 1) ** min(maps, 64))
+    return float((max(signs, 0) / maps + 1) ** min(maps, 64))
 
 
 @functools.lru_cache(maxsize=16)
 def _environment(variables: tuple[str, ...]) -> Any:
     return cel.NewEnv(
         variables=dict.fromkeys(variables, cel.Type.DYN),
-        extensions=[_kubernetes(), ext_optional.ExtOptional()],
+        # Not the library's extension for optional values: given one, an own function ends the process.
+        extensions=[_kubernetes()],
     )
 
 
