@@ -24,14 +24,17 @@ pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 
 
 @contextlib.contextmanager
-def gateway(world: World, tmp_path: Path, *options: str) -> Iterator[int]:
+def gateway(
+    world: World, tmp_path: Path, *options: str, kubeconfig: Path | None = None
+) -> Iterator[int]:
     """Run one; give its port, after which comes that of its probes."""
+    credentials = kubeconfig or world.plane.platform.paths.kubeconfig("gateway")
     base = free_ports()
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
             [
                 sys.executable, "-m", "tenantry", "gateway",
-                f"--kubeconfig={world.plane.platform.paths.kubeconfig('gateway')}",
+                f"--kubeconfig={credentials}",
                 "--bind=127.0.0.1", f"--listening-port={base}", f"--probes=127.0.0.1:{base + 1}",
                 "--linger=0", "--grace=1", *options,
             ],

@@ -37,6 +37,7 @@ from tenantry.gateway import (
     upstreams,
     watches,
 )
+from tenantry.httpproxy import reading
 from tenantry.httpproxy import server as engine
 from tenantry.kube import config as kube_config
 from tenantry.runtime import certificates, cluster, manager, metrics, permissions, store, timing
@@ -249,6 +250,8 @@ class Gateway:
         self._watcher.load()
         context = self._watcher.context
         context.set_alpn_protocols(["http/1.1"])
+        # Clients of Kubernetes do not resume sessions; each ticket costs both ends memory.
+        context.num_tickets = 0
         authority = self._authority()
         if authenticate.CERTIFICATE in options.kinds and authority:
             context.verify_mode = ssl.CERT_OPTIONAL
@@ -355,6 +358,8 @@ def run(credentials: kube_config.Config, options: Settings) -> int:
             authenticate.FORWARDED,
             "only together with trusted-proxy-cidrs: else everybody could claim to be anybody",
         )
+
+    reading.keep_apart()
 
     async def build() -> manager.Manager:
         source = cluster.Cluster(credentials, timing=timing.Timing())

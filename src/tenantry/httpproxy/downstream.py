@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from tenantry.core import clock
-from tenantry.httpproxy import errors, exchange, framing, heads, relay
+from tenantry.httpproxy import errors, exchange, framing, heads, reading, relay
 
 if TYPE_CHECKING:
     from tenantry.httpproxy import server as servers
@@ -19,10 +19,11 @@ _AHEAD = 64 * 1024
 _NEVER = float("inf")
 
 
-class Connection(asyncio.Protocol):
+class Connection(reading.Protocol):
     """One connection of a client. `deadline` is looked at by the server's sweep."""
 
     def __init__(self, server: servers.Server) -> None:
+        super().__init__(server.buffer)
         self.peer = exchange.Peer("", b"", tls=False)
         self.exchange: exchange.Exchange | None = None
         self.deadline = 0.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from tenantry.core import clock
-from tenantry.httpproxy import downstream, exchange
+from tenantry.httpproxy import downstream, exchange, reading
 
 Work: TypeAlias = Coroutine[Any, Any, exchange.Action]
 #: Code, reason, whether trying again is safe -> what the client is told.
@@ -53,6 +53,7 @@ class Server:
         self.handler = handler
         self.settings = settings or Settings()
         self.draining = False
+        self.buffer = reading.Buffer()
         #: Counters, for metrics.
         self.requests = 0
         self.refused = 0

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tenantry.core import clock
-from tenantry.httpproxy import errors, framing, heads
+from tenantry.httpproxy import errors, framing, heads, reading
 
 #: Longest head of a response.
 _HEAD_LIMIT = 256 * 1024
@@ -52,10 +52,11 @@ class _Health:
     failures: int = 0
 
 
-class Connection(asyncio.Protocol):
+class Connection(reading.Protocol):
     """One connection; idle while it has no consumer."""
 
     def __init__(self, owner: Upstream, address: Address) -> None:
+        super().__init__(owner.buffer)
         self.address = address
         self.transport: asyncio.Transport | None = None
         self.used = False
@@ -254,6 +255,7 @@ class Upstream:
         :param idle_timeout: seconds after which an idle connection is not used any more; less
             than the server's own, which would close it under a request
         """
+        self.buffer = reading.Buffer()
         self.addresses = tuple(addresses)
         self.tls = tls
         self._server_name = server_name

@@ -1,0 +1,221 @@
+"""An issuer, an API server that believes it, and a gateway that verifies its tokens itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import pathlib
+import ssl
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from http import server
+from typing import Any
+
+import pytest
+from joserfc import jwk
+from joserfc import jwt as signing
+
+from tenantry.core import clock
+from tenantry.gateway import issuer, oidc
+from tenantry.local import plan
+from tenantry.pki import authority
+
+from .harness import USERS, World, eventually
+from .test_kwok import free_port
+from .test_modes import gateway, namespaces
+
+pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
+
+
+class Issuer:
+    """Serves its keys, and signs."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.keys: list[Any] = [jwk.RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
+        self.claims_to_be = ""
+        ca = authority.Authority.create("issuer", time.time())
+        made = ca.issue_server(["127.0.0.1"], time.time())
+        self.ca = folder / "issuer-ca.crt"
+        self.ca.write_bytes(ca.cert)
+        (folder / "issuer.crt").write_bytes(made.cert)
+        (folder / "issuer.key").write_bytes(made.key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "issuer.crt", folder / "issuer.key")
+        one = self
+
+        class Handler(server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(one.document(self.path)).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def document(self, path: str) -> dict[str, Any]:
+        if path.endswith("/openid-configuration"):
+            return {
+                "issuer": self.claims_to_be or self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["RS256"],
+            }
+        return {"keys": [key.as_dict(private=False) for key in self.keys]}
+
+    def rotate(self, name: str) -> None:
+        self.keys = [jwk.RSAKey.generate_key(2048, {"kid": name, "use": "sig"})]
+
+    def token(self, user: str, *groups: str, **claims: Any) -> str:
+        key = self.keys[-1]
+        body = {
+            "iss": self.url, "sub": user, "aud": "kubernetes", "exp": int(time.time()) + 600,
+            "iat": int(time.time()), "groups": list(groups), **claims,
+        }  # fmt: skip
+        return signing.encode({"alg": "RS256", "kid": key.kid}, body, key)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    made = Issuer(tmp_path_factory.mktemp("issuer"))
+    yield made
+    made.close()
+
+
+def flags(found: Issuer) -> list[str]:
+    return [
+        f"--oidc-issuer-url={found.url}", "--oidc-client-id=kubernetes",
+        "--oidc-username-prefix=-", "--oidc-groups-claim=groups", f"--oidc-ca-file={found.ca}",
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def believing(
+    world: World, found: Issuer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[pathlib.Path]:
+    """Start another API server on the same etcd; give a kubeconfig of the gateway for it."""
+    folder = tmp_path_factory.mktemp("believing")
+    pid = world.plane.pid(plan.API_SERVER)
+    running = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    port = free_port()
+    kept = [word for word in running if not word.startswith(("--secure-port", "--audit-log-path"))]
+    argv = [*kept, f"--secure-port={port}", f"--audit-log-path={folder / 'audit'}", *flags(found)]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(argv, stdout=log, stderr=log, cwd=folder)
+    try:
+        context = ssl._create_unverified_context()
+
+        def ready() -> bool:
+            with contextlib.suppress(OSError):
+                url = f"https://127.0.0.1:{port}/readyz"
+                with urllib.request.urlopen(url, timeout=5, context=context) as got:
+                    return bool(got.status == 200)
+            assert process.poll() is None, (folder / "log").read_text()[-3000:]
+            return False
+
+        eventually(ready, 60)
+        text = world.plane.platform.paths.kubeconfig("gateway").read_text()
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(text.replace(world.plane.server, f"https://127.0.0.1:{port}"))
+        yield kubeconfig
+    finally:
+        process.kill()
+        process.wait()
+
+
+def questions(port: int) -> int:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port + 1}/metrics", timeout=10) as got:
+        for line in got.read().decode().splitlines():
+            if line.startswith("gateway_identity_questions "):
+                return int(float(line.split()[1]))
+    raise AssertionError("no such metric")
+
+
+def test_tokens_are_verified_here_and_by_the_api_server_alike(
+    world: World, found: Issuer, believing: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    options = ("--enable-ssl=false", *flags(found))
+    with gateway(world, tmp_path, *options, kubeconfig=believing) as port:
+        url = f"http://127.0.0.1:{port}"
+
+        def listed(token: str) -> tuple[int, list[str]]:
+            return namespaces(url, Authorization=f"Bearer {token}")
+
+        # The keys come in the background; until then the API server is asked.
+        def told_here() -> bool:
+            before = questions(port)
+            listed(found.token("alice", USERS, jti=str(time.time())))
+            return questions(port) == before
+
+        eventually(told_here)
+        before = questions(port)
+        code, names = listed(found.token("alice", USERS))
+        assert (code, {"oil-1", "gas-1"} <= set(names), "wind-1" in names) == (200, True, False)
+        # A group's owner, and somebody whom the gateway does not filter for.
+        assert listed(found.token("bob", USERS, "wind-owners")) == (200, ["wind-1"])
+        assert listed(found.token("eve"))[0] == 403
+        # What the API server is asked in the caller's name, it answers for the same user.
+        request = urllib.request.Request(
+            f"{url}/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            data=b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}',
+            headers={
+                "Authorization": f"Bearer {found.token('alice', USERS)}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=20) as got:
+            user = json.loads(got.read())["status"]["userInfo"]
+        assert (user["username"], USERS in user["groups"]) == ("alice", True)
+        for bad in (
+            found.token("alice", USERS, exp=int(time.time()) - 1),
+            found.token("alice", USERS, aud="vault"),
+            found.token("alice", USERS)[:-8] + "AAAAAAAA",
+            found.token(""),
+        ):
+            assert listed(bad)[0] == 401
+        assert questions(port) == before
+        # Names of the system are not taken from a token without the API server's word.
+        assert listed(found.token("system:admin", USERS))[0] in {200, 401, 403}
+        assert questions(port) == before + 1
+        # A new key is known to the API server at once, and soon here as well.
+        found.rotate("second")
+        assert listed(found.token("alice", USERS))[0] == 200
+        eventually(told_here, 30)
+
+
+def test_an_issuer_that_calls_itself_something_else_is_not_believed(found: Issuer) -> None:
+    verifier = oidc.Verifier(oidc.Settings(issuer=found.url, client_id="kubernetes"))
+    keeper = issuer.Keeper(verifier, ca=found.ca)
+    found.claims_to_be = "https://login.example.com"
+    try:
+        assert not asyncio.run(keeper.fetch())
+        assert verifier.identity(found.token("alice"), clock.wall()) is None
+    finally:
+        found.claims_to_be = ""
+    assert asyncio.run(keeper.fetch())
+    assert verifier.identity(found.token("alice"), clock.wall()) is not None
+
+
+def test_an_issuer_with_an_unknown_certificate_is_not_believed(found: Issuer) -> None:
+    verifier = oidc.Verifier(oidc.Settings(issuer=found.url, client_id="kubernetes"))
+    assert not asyncio.run(issuer.Keeper(verifier).fetch())
+    assert verifier.identity(found.token("alice"), clock.wall()) is None
