@@ -42,6 +42,7 @@ class Gateway:
             None, self.servers, authenticate.Options(kinds=kinds, trusted=trusted)  # type: ignore[arg-type]
         )  # fmt: skip
         self.seen: list[handler.Entry] = []
+        self.fresh = True
         self.handle = handler.Handler(
             handler.Parts(
                 client=None,  # type: ignore[arg-type]
@@ -50,6 +51,7 @@ class Gateway:
                 known=known.snapshot,
                 watches=watches.Watches(known.snapshot, self.authenticator),
                 observe=self.seen.append,
+                fresh=lambda: self.fresh,
             ),
             handler.Options(**options),
         )
@@ -260,3 +262,69 @@ def test_health_needs_nobody(known: Known, path: str) -> None:
     action = Gateway(known).ask(f"GET {path}")
     assert isinstance(action, exchange.Answer)
     assert (action.status, action.body) == (200, b"ok")
+
+
+ALL = "GET /api/v1/pods?watch=true"
+
+
+def test_what_is_stale_narrows_nothing(known: Known) -> None:
+    """Cut off, a gateway cannot know what was taken away meanwhile: RBAC alone decides then."""
+    gateway = Gateway(known)
+    headers = [(b"authorization", TOKEN)]
+    for line in ("GET /api/v1/namespaces", ALL, "GET /api/v1/nodes"):
+        gateway.know(gateway.found(line, *headers), person("alice"))
+    gateway.fresh = False
+    for line in ("GET /api/v1/namespaces", ALL, "GET /api/v1/nodes"):
+        action = gateway.ask(line, *headers)
+        assert isinstance(action, exchange.Forward)
+        assert action.server is gateway.servers.plain
+        assert action.target.decode() == line.removeprefix("GET ")
+
+
+def test_a_watch_is_not_spread_over_too_many_namespaces(known: Known) -> None:
+    headers = [(b"authorization", TOKEN)]
+    gateway = Gateway(known, fanout=2)
+    gateway.know(gateway.found(ALL, *headers), person("alice"))
+    action = gateway.ask(ALL, *headers)
+    assert isinstance(action, exchange.Answer)
+    assert action.status == 403
+    assert b"3 namespaces" in action.body
+    # A list is no connection that stays.
+    listed = gateway.ask("GET /api/v1/pods", *headers)
+    assert not isinstance(listed, exchange.Answer)
+    listed.close()
+
+
+def test_one_caller_cannot_take_all_connections_with_watches(known: Known) -> None:
+    headers = [(b"authorization", TOKEN)]
+    gateway = Gateway(known, streams=7)
+    found = [gateway.found(ALL, *headers) for _ in range(3)]
+    gateway.know(found[0], person("alice"))
+    actions: list[Any] = [gateway.handle(one) for one in found]
+    assert isinstance(actions[2], exchange.Answer)
+    assert actions[2].status == 429
+    assert found[0].done is not None
+    found[0].done(found[0])
+    again = gateway.ask(ALL, *headers)
+    assert not isinstance(again, exchange.Answer)
+    for work in (*actions[:2], again):
+        work.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "accept", "code"),
+    [
+        (ALL, b"application/vnd.kubernetes.protobuf", 406),
+        ("GET /api/v1/pods", b"application/yaml", 406),
+        ("GET /api/v1/namespaces/oil-1", b"application/yaml", 406),
+    ],
+)
+def test_what_cannot_be_looked_into_is_not_acceptable(
+    known: Known, line: str, accept: bytes, code: int
+) -> None:
+    headers = [(b"authorization", TOKEN), (b"accept", accept)]
+    gateway = Gateway(known)
+    gateway.know(gateway.found(line, *headers), person("alice"))
+    action = gateway.ask(line, *headers)
+    assert isinstance(action, exchange.Answer)
+    assert action.status == code

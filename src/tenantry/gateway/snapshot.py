@@ -31,15 +31,25 @@ class BindingView(msgspec.Struct, frozen=True, gc=False):
 
 
 class RightView(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a Role or binding: that there is one."""
+    """What is kept of a Role or binding: that it is not the one from before."""
+
+    version: str
 
 
-_RIGHT = RightView()
+class _Versioned(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
 
 
-def right_view(_raw: bytes) -> RightView:
+class _Right(msgspec.Struct, gc=False):
+    metadata: _Versioned
+
+
+_RIGHT = msgspec.json.Decoder(_Right)
+
+
+def right_view(raw: bytes) -> RightView:
     """Project anything of RBAC."""
-    return _RIGHT
+    return RightView(_RIGHT.decode(raw).metadata.resource_version)
 
 
 class _Binding(msgspec.Struct, gc=False):
