@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from tenantry.scheduler.engine import alignment, config, devices, specs, status
@@ -66,66 +64,6 @@ def test_gpu_memory_is_another_part_on_another_gpu() -> None:
     made.job("l", "q", gpu_memory=90_000)
     decided = {bind.task.name: (bind.node, bind.gpus) for bind in made.run().binds}
     assert decided == {"j-0": ("big", 250), "k-0": ("big", 750)}
-
-
-def claim(name: str, count: int, *, template: bool = False, queue: str = "q") -> specs.Claim:
-    return specs.Claim(
-        namespace="ns",
-        name=name,
-        device_class="gpu.nvidia.com",
-        count=count,
-        template=template,
-        labels={"kai.scheduler/queue": queue},
-    )
-
-
-def test_a_shared_claim_is_counted_once() -> None:
-    made = world.World()
-    made.node("n", gpus=2, dra=True)
-    made.queue("q", 2)
-    made.seen.put_claim(claim("both", 2), gpu=True)
-    uses = specs.Constraints(claims=("both",))
-    made.job("j", "q", pods=3, gpus=0, constraints=uses)
-    made.job("other", "q", gpus=1)
-    made.run()
-    assert len(made.where()) == 3
-    assert made.session.queues["q"].allocated[2] == 2000
-
-
-def test_claims_need_the_label_of_the_queue() -> None:
-    made = world.World()
-    made.node("n", gpus=2, dra=True)
-    made.queue("q", 2)
-    made.seen.put_claim(claim("wrong", 1, queue="other"), gpu=True)
-    made.seen.put_claim(claim("own", 1, queue="other", template=True), gpu=True)
-    made.job("j", "q", gpus=0, constraints=specs.Constraints(claims=("wrong",)))
-    made.job("k", "q", gpus=0, constraints=specs.Constraints(claims=("own",)))
-    made.run()
-    assert set(made.where()) == {"k-0"}
-    assert "needs the label" in made.engine.explain(("ns", "j"))[0].message
-
-
-def test_devices_are_named_when_a_claim_is_first_used() -> None:
-    made = world.World()
-    made.node("n", gpus=0, dra=True)
-    made.queue("q", 4)
-    made.seen.put_slice(
-        specs.DeviceSlice(
-            name="s",
-            node="n",
-            pool="pool",
-            devices=("gpu-0", "gpu-1", "gpu-2"),
-            device_class="gpu.nvidia.com",
-        )
-    )
-    held = dataclasses.replace(claim("held", 1), allocated=(("pool", "gpu-0"),))
-    for spec in (held, claim("two", 2), claim("more", 2)):
-        made.seen.put_claim(spec, gpu=True)
-    made.job("r", "q", on="n", gpus=0, constraints=specs.Constraints(claims=("held",)))
-    made.job("j", "q", gpus=0, constraints=specs.Constraints(claims=("two",)))
-    made.job("k", "q", gpus=0, constraints=specs.Constraints(claims=("more",)))
-    (bind,) = made.run().binds
-    assert bind.devices == (("two", (("pool", "gpu-1"), ("pool", "gpu-2"))),)
 
 
 ZONES = [{"cpu": 4000, "gpu": 2000}, {"cpu": 4000, "gpu": 2000}]

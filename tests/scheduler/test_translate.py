@@ -239,6 +239,102 @@ def test_local_volumes_bind_pods_to_their_node() -> None:
     assert bind.node == "b"
 
 
+def test_claims_selectors_and_extended_names_of_devices() -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    unbound = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    driver = "gpu.nvidia.com"
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {"model": {"string": model}, f"{driver}/index": {"int": index}},
+            "capacity": {"memory": {"value": "80Gi"}},
+        }
+        for index, model in enumerate(("T4", "H100", "T4"))
+    ]
+    pick = f'device.attributes["{driver}"].model == "H100" && device.driver == "{driver}"'
+    claimed = pod(
+        spec={
+            "resourceClaims": [
+                {"name": "a", "resourceClaimName": "direct"},
+                {"name": "b", "resourceClaimTemplateName": "t"},
+            ]
+        },
+        status={"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "made"}]},
+    )
+    named = pod(spec={"containers": [requests(gpu="1")]})
+    named["metadata"] |= {"name": "named", "uid": "named"}
+    named["metadata"]["annotations"] = {"pod-group-name": "h"}
+
+    def claim(name: str, request: dict[str, Any], **meta: Any) -> dict[str, Any]:
+        return {
+            "metadata": {"name": name, "namespace": "ns", **meta},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": request}]}},
+        }
+
+    content = archive.write(
+        {
+            "nodes": [
+                {
+                    "metadata": {"name": "n"},
+                    "status": ready | {"allocatable": {"cpu": "9", "memory": "64Gi", "pods": "10"}},
+                }
+            ],
+            "queues": [
+                {
+                    "metadata": {"name": "q"},
+                    "spec": {"resources": dict.fromkeys(("cpu", "gpu", "memory"), unbound)},
+                }
+            ],
+            "deviceClasses": [
+                {
+                    "metadata": {"name": "gpus"},
+                    "spec": {
+                        "extendedResourceName": "nvidia.com/gpu",
+                        "selectors": [{"cel": {"expression": f'device.driver == "{driver}"'}}],
+                    },
+                }
+            ],
+            "resourceSlices": [
+                {
+                    "metadata": {"name": "s"},
+                    "spec": {
+                        "driver": driver,
+                        "nodeName": "n",
+                        "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+                        "devices": devices,
+                    },
+                }
+            ],
+            "resourceClaims": [
+                claim(
+                    "direct",
+                    {
+                        "deviceClassName": "gpus",
+                        "allocationMode": "ExactCount",
+                        "count": 1,
+                        "selectors": [{"cel": {"expression": pick}}],
+                    },
+                    labels={"kai.scheduler/queue": "q"},
+                ),
+                claim("made", {"deviceClassName": "gpus"}, ownerReferences=[{"kind": "Pod"}]),
+            ],
+            "podGroups": [
+                {"metadata": {"name": name, "namespace": "ns"}, "spec": {"queue": "q"}}
+                for name in "gh"
+            ],
+            "pods": [claimed, named],
+        }
+    )
+    snapshot = archive.read(content, now=NOW)
+    assert snapshot.skipped == []
+    made = cycle.Engine(snapshot.settings).run(snapshot.seen, now=NOW)
+    assert not made.reasons
+    binds = made.binds
+    assert {
+        name: [item.device for item in items] for bind in binds for name, items in bind.devices
+    } == {"direct": ["gpu-1"], "made": ["gpu-0"], "named-extended-resources": ["gpu-2"]}
+
+
 def test_one_bad_object_is_skipped() -> None:
     good = {
         "metadata": {"name": "n"},

@@ -13,6 +13,8 @@ def rebuilt(seen: observed.Observed) -> observed.Observed:
     """Return a state folded anew from the last version of every object."""
     fresh = observed.Observed()
     state = seen.tables
+    for kind in seen.device_classes.values():
+        fresh.put_class(kind)
     for piece in seen.slices.values():
         fresh.put_slice(piece)
     for row in state.nodes.by_name.values():
@@ -22,7 +24,7 @@ def rebuilt(seen: observed.Observed) -> observed.Observed:
     for topology in seen.topologies.values():
         fresh.put_topology(topology)
     for claim in state.claims.values():
-        fresh.put_claim(claim.spec, gpu=bool(claim.vector[3]))
+        fresh.put_claim(claim.spec)
     for job in seen.jobs.values():
         if job.spec is not None:
             fresh.put_job(job.spec)

@@ -40,6 +40,7 @@ PLUGINS = (
     PluginChoice("gpupack"),
     PluginChoice("nodeplacement", {"cpu": "binpack", "gpu": "binpack"}),
     PluginChoice("gpusharingorder"),
+    PluginChoice("nodepreferences"),
 )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tenantry.scheduler.engine import reasons, specs, tables
+from tenantry.scheduler.engine import device_specs, reasons, specs, tables
 
-#: Claim name and its devices as (pool, device).
-Devices = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+#: Claim name and its devices.
+Devices = tuple[tuple[str, tuple[device_specs.Allocated, ...]], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

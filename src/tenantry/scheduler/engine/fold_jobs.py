@@ -82,8 +82,6 @@ class JobFold(fold_nodes.NodeFold):
         #: Rows of tasks whose constraints look at other pods.
         self.with_terms: set[int] = set()
         self.foreign: set[int] = set()
-        #: Rows of tasks that use resource claims.
-        self.claiming: set[int] = set()
         self.dirty: dict[specs.Key, JobState] = {}
         #: Jobs with pending tasks, and jobs that run below their gang's minimum.
         self.pending: dict[specs.Key, JobState] = {}

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+from collections.abc import Iterator
 
 import numpy as np
 
-from tenantry.scheduler.engine import errors, resources, specs, tables, validation
+from tenantry.scheduler.engine import (
+    claims,
+    device_inventory,
+    device_specs,
+    errors,
+    resources,
+    specs,
+    tables,
+    validation,
+)
 
 NOWHERE = tables.NOWHERE
 #: A claim for more devices fits nowhere; the number itself must stay harmless in sums.
@@ -25,7 +36,12 @@ class NodeFold:
         self.set_aside: dict[tuple[str, str], str] = {}
         self.on_node: dict[int, set[int]] = collections.defaultdict(set)
         self.awaiting_node: dict[str, set[int]] = collections.defaultdict(set)
-        self.slices: dict[str, specs.DeviceSlice] = {}
+        self.slices: dict[str, device_specs.DeviceSlice] = {}
+        self.slices_of: dict[str, dict[str, device_specs.DeviceSlice]] = {}
+        self.device_classes: dict[str, device_specs.DeviceClass] = {}
+        self._inventory: device_inventory.Inventory | None = None
+        #: Rows of tasks that use resource claims.
+        self.claiming: set[int] = set()
         self.unsorted = False
         self.gone: set[int] = set()
 
@@ -64,6 +80,7 @@ class NodeFold:
         """Add or replace a node."""
         self.version += 1
         self.nodes_version += 1
+        self._inventory = None
         try:
             validation.node(node)
         except errors.SetAside as problem:
@@ -72,12 +89,10 @@ class NodeFold:
             return
         self.set_aside.pop(("node", node.name), None)
         state, table = self.tables, self.tables.nodes
-        for piece in self.slices.values():
-            state.dimensions.add(piece.resource)
         vector = state.dimensions.vector(node.allocatable)
-        for piece in self.slices.values():
-            if piece.node == node.name:
-                vector[state.dimensions.add(piece.resource)] += resources.MILLI * len(piece.devices)
+        for piece in self.slices_of.get(node.name, {}).values():
+            if piece.gpu:
+                vector[resources.GPU] += device_inventory.gpus(piece)
         if node.max_pods is not None:
             vector[resources.PODS] = min(vector[resources.PODS], node.max_pods)
         self.widen()
@@ -109,6 +124,7 @@ class NodeFold:
             return
         self.version += 1
         self.nodes_version += 1
+        self._inventory = None
         for r in sorted(self.on_node.pop(row, ())):
             self.move(r, self.tables.status[r], NOWHERE)
             self.awaiting_node[name].add(r)
@@ -168,32 +184,85 @@ class NodeFold:
         self.gone.clear()
         self.unsorted = False
 
-    def put_slice(self, piece: specs.DeviceSlice) -> None:
-        """Add or replace devices of a node; they join what the node itself offers."""
-        self.version += 1
-        before = self.slices.get(piece.name)
-        self.slices[piece.name] = piece
-        for name in {piece.node, before.node if before is not None else piece.node}:
-            row = self.tables.nodes.by_name.get(name)
-            if row is not None:
-                self.put_node(self.tables.nodes.specs[row])
+    # -- devices -----------------------------------------------------------------------------
 
-    def put_claim(self, claim: specs.Claim, *, gpu: bool) -> None:
-        """Add or replace a resource claim; `gpu` says that its class offers GPUs."""
+    def put_slice(self, piece: device_specs.DeviceSlice) -> None:
+        """Add or replace devices; those of one node join what the node itself offers."""
+        self.drop_slice(piece.name)
+        self.version += 1
+        self._inventory = None
+        self.slices[piece.name] = piece
+        if piece.node:
+            self.slices_of.setdefault(piece.node, {})[piece.name] = piece
+            self._count_again(piece.node)
+
+    def drop_slice(self, name: str) -> None:
+        """Forget devices."""
+        piece = self.slices.pop(name, None)
+        if piece is None:
+            return
+        self.version += 1
+        self._inventory = None
+        if piece.node:
+            self.slices_of[piece.node].pop(name)
+            self._count_again(piece.node)
+
+    def _count_again(self, node: str) -> None:
+        row = self.tables.nodes.by_name.get(node)
+        if row is not None:
+            self.put_node(self.tables.nodes.specs[row])
+
+    def put_class(self, kind: device_specs.DeviceClass) -> None:
+        """Add or replace a device class."""
+        self.version += 1
+        self._inventory = None
+        self.device_classes[kind.name] = kind
+        for claim in list(self.tables.claims.values()):
+            if any(o.device_class == kind.name for options in claim.spec.requests for o in options):
+                self.put_claim(claim.spec)
+
+    def inventory(self) -> device_inventory.Inventory:
+        """Return the devices by node, as of now; made when it is first asked for."""
+        if self._inventory is None:
+            nodes = self.tables.nodes
+            present = [nodes.specs[row] for row in nodes.by_name.values()]
+            self._inventory = device_inventory.Inventory(self.slices, self.device_classes, present)
+        return self._inventory
+
+    def put_claim(self, claim: device_specs.Claim) -> None:
+        """Add or replace a resource claim."""
+        with self._without_claim((claim.namespace, claim.name)):
+            count = 0
+            for options in claim.requests:
+                kind = self.device_classes.get(options[0].device_class) if options else None
+                if kind is not None and kind.gpu and not options[0].admin:
+                    count += options[0].count
+            estimate = self.tables.dimensions.vector(
+                {"gpu": min(count, _MOST_DEVICES) * resources.MILLI}
+            )
+            made = claims.Claim(claim, estimate)
+            self.tables.claims[made.key] = made
+
+    def drop_claim(self, key: specs.Key) -> None:
+        """Forget a resource claim."""
+        with self._without_claim(key):
+            pass
+
+    @contextlib.contextmanager
+    def _without_claim(self, key: specs.Key) -> Iterator[None]:
+        """Take the users of a claim off their nodes while it changes."""
         self.version += 1
         state = self.tables
-        old = state.claims.pop((claim.namespace, claim.name), None)
-        rows = sorted(old.users) if old else []
-        was = {r: (state.status[r], state.node[r]) for r in rows}
-        if old is not None:
-            state.claims[claim.namespace, claim.name] = old
-            for r in rows:
-                self.move(r, was[r][0], NOWHERE)
-        name, unit = (
-            ("gpu", resources.MILLI) if gpu else (f"dra:{claim.device_class}", resources.MILLI)
-        )
-        vector = state.dimensions.vector({name: min(claim.count, _MOST_DEVICES) * unit})
-        self.widen()
-        state.claims[claim.namespace, claim.name] = tables.Claim(claim, vector)
-        for r in rows:
-            self.move(r, *was[r])
+        rows = [row for row in sorted(self.claiming) if key in _keys(state, row)]
+        was = [(state.status[r], state.node[r], state.task_groups.get(r, ())) for r in rows]
+        for row, (now, _, _) in zip(rows, was, strict=True):
+            self.move(row, now, NOWHERE)
+        state.claims.pop(key, None)
+        yield
+        for row, (now, node, groups) in zip(rows, was, strict=True):
+            self.move(row, now, node, groups)
+
+
+def _keys(state: tables.Tables, row: int) -> list[specs.Key]:
+    task = state.tasks[row]
+    return [] if task is None else [(task.namespace, name) for name in task.constraints.claims]

@@ -40,8 +40,12 @@ def node_matches(constraints: specs.Constraints, node: specs.Node) -> bool:
         return False
     if not constraints.affinity:
         return True
-    named = {**labels, "metadata.name": node.name}
-    return any(term and all_hold(term, named) for term in constraints.affinity)
+    return any(term and term_holds(term, node) for term in constraints.affinity)
+
+
+def term_holds(term: tuple[specs.Requirement, ...], node: specs.Node) -> bool:
+    """Tell whether a node selector term, fields included, means the node."""
+    return all_hold(term, {**node.labels, "metadata.name": node.name})
 
 
 def tolerates(constraints: specs.Constraints, node: specs.Node) -> bool:

@@ -148,40 +148,55 @@ def affinity(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask 
     return None
 
 
+class SpreadRule:
+    """Pods of one spread constraint by domain, over the nodes that the pod's affinity allows."""
+
+    def __init__(
+        self, session: sessions.Session, shape: shapes.Shape, rule: specs.Spread, here: list[Placed]
+    ) -> None:
+        nodes = session.state.nodes.specs
+        own = shape.sample
+        self.rule = rule
+        self.domain_of = [_domain(session, node, rule.topology_key) for node in range(len(nodes))]
+        self.counts: collections.Counter[str | None] = collections.Counter()
+        for node, spec in enumerate(nodes):
+            if self.domain_of[node] is not None and matching.node_matches(shape.constraints, spec):
+                self.counts[self.domain_of[node]] += 0
+        for task, node in here:
+            if (
+                self.domain_of[node] in self.counts
+                and task.namespace == own.namespace
+                and matching.all_hold(rule.selector, task.labels)
+            ):
+                self.counts[self.domain_of[node]] += 1
+        self.mine = int(matching.all_hold(rule.selector, own.labels))
+
+    def least(self) -> int:
+        """Return the pods of the emptiest domain; 0 while there are too few domains."""
+        if len(self.counts) < self.rule.min_domains:
+            return 0
+        return min(self.counts.values(), default=0)
+
+
 class _Spread(_Moving):
     title = "node(s) didn't match pod topology spread constraints"
 
     def compute(self) -> resources.Bools:
         session, shape = self.session, self.shape
-        nodes = range(len(session.state.nodes.names))
-        own = shape.sample
         here = list(placed(session))
-        mask = np.ones(len(nodes), np.bool_)
-        eligible = [
-            matching.node_matches(shape.constraints, spec) for spec in session.state.nodes.specs
-        ]
+        mask = np.ones(len(session.state.nodes.names), np.bool_)
         for rule in shape.constraints.spread:
-            domain_of = [_domain(session, node, rule.topology_key) for node in nodes]
-            counts: collections.Counter[str | None] = collections.Counter()
-            for node in nodes:
-                if domain_of[node] is not None and eligible[node]:
-                    counts[domain_of[node]] += 0
-            for task, node in here:
-                if (
-                    domain_of[node] in counts
-                    and task.namespace == own.namespace
-                    and matching.all_hold(rule.selector, task.labels)
-                ):
-                    counts[domain_of[node]] += 1
-            least = min(counts.values(), default=0)
-            mine = int(matching.all_hold(rule.selector, own.labels))
-            for node in nodes:
-                domain = domain_of[node]
-                if domain is None or counts[domain] + mine - least > rule.max_skew:
+            if not rule.hard:
+                continue
+            spread = SpreadRule(session, shape, rule, here)
+            most = rule.max_skew + spread.least() - spread.mine
+            for node, domain in enumerate(spread.domain_of):
+                if domain is None or spread.counts[domain] > most:
                     mask[node] = False
         return mask
 
 
 def spread(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
     """Return the mask for topology spread constraints that must hold."""
-    return _Spread(session, shape) if shape.constraints.spread else None
+    hard = any(rule.hard for rule in shape.constraints.spread)
+    return _Spread(session, shape) if hard else None

@@ -23,6 +23,7 @@ PLUGINS = {
     "minruntime": "minruntime",
     "nodeavailability": "nodeavailability",
     "nodeplacement": "nodeplacement",
+    "nodepreferences": "nodepreferences",
     "nominatednode": "nominatednode",
     "numa": "numa",
     "podaffinity": "podaffinity",

@@ -125,9 +125,6 @@ def _freed(state: tables.Tables, row: int) -> resources.Ints:
     if shape.shared or shape.constraints.claims:
         vector = vector.copy()
         vector[resources.GPU] += resources.MILLI * max(shape.devices, 1)
-        for name in shape.constraints.claims:
-            task = state.tasks[row]
-            claim = state.claims.get((task.namespace, name)) if task is not None else None
-            if claim is not None:
-                vector += resources.padded(claim.vector, len(vector))
+        for claim in state.claims_of(row):
+            vector += resources.padded(claim.vector, len(vector))
     return vector

@@ -259,7 +259,7 @@ class Session:
             claim = self.state.claims.get(key)
             if claim is not None and key not in claimed and not claim.held():
                 claimed.add(key)
-                gpus += int(claim.vector[3])
+                gpus += claim.gpus()
         return gpus
 
     def _gpu_memories(self) -> tuple[int, int]:

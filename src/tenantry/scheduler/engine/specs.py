@@ -23,7 +23,7 @@ def _nothing() -> Mapping[str, Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Taint:
-    """A taint of a node; only NoSchedule and NoExecute keep pods away."""
+    """A taint of a node; NoSchedule and NoExecute keep pods away, PreferNoSchedule if it can."""
 
     key: str
     value: str = ""
@@ -73,11 +73,14 @@ class AffinityTerm:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A topology spread constraint with `whenUnsatisfiable: DoNotSchedule`."""
+    """A topology spread constraint; without `hard` it is `ScheduleAnyway`."""
 
     topology_key: str
     max_skew: int
     selector: tuple[Requirement, ...]
+    hard: bool = True
+    #: With fewer domains than this the emptiest counts as empty.
+    min_domains: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,36 +278,3 @@ class Topology:
     name: str
     levels: tuple[str, ...]
     aliases: Mapping[str, str] = dataclasses.field(default_factory=_nothing)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceSlice:
-    """Devices that a driver offers on one node."""
-
-    name: str
-    node: str
-    pool: str
-    devices: tuple[str, ...]
-    device_class: str
-    gpu: bool = True
-
-    @property
-    def resource(self) -> str:
-        """Return the dimension of node vectors that counts them."""
-        return "gpu" if self.gpu else f"dra:{self.device_class}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A resource claim for `count` devices of one class."""
-
-    namespace: str
-    name: str
-    device_class: str
-    count: int
-    labels: Mapping[str, str] = dataclasses.field(default_factory=_nothing)
-    #: Made from a template for one pod, so no queue label is needed.
-    template: bool = False
-    #: Allocated devices as (pool, device), on `node`.
-    allocated: tuple[tuple[str, str], ...] = ()
-    reserved_for: tuple[str, ...] = ()

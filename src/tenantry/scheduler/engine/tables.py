@@ -8,12 +8,12 @@ by moving back, and a copy of the columns is a session.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
-from tenantry.scheduler.engine import devices, resources, shapes, specs, status
+from tenantry.scheduler.engine import claims, devices, resources, shapes, specs, status
 
 NOWHERE = -1
 _SHIFT = 4  # status.COUNT == 1 << _SHIFT
@@ -38,30 +38,6 @@ class Nodes:
         self.gpu_memory: list[int] = []
         self.products: list[str] = []
         self.usable = np.zeros(0, np.bool_)
-
-
-class Claim:
-    """A resource claim: what it takes from a node while somebody uses it."""
-
-    __slots__ = ("node", "spec", "users", "vector")
-
-    def __init__(self, spec: specs.Claim, vector: resources.Ints) -> None:
-        self.spec = spec
-        self.vector = vector
-        self.node = NOWHERE
-        #: Row of each user -> its state.
-        self.users: dict[int, int] = {}
-
-    def held(self) -> bool:
-        """Tell whether somebody uses it who is not leaving."""
-        return any(status.ON_FREE[state] for state in self.users.values())
-
-    def copy(self) -> Claim:
-        """Return an independent record."""
-        twin = Claim(self.spec, self.vector)
-        twin.node = self.node
-        twin.users = dict(self.users)
-        return twin
 
 
 class Tables:
@@ -94,7 +70,13 @@ class Tables:
         self.extras: tuple[str, ...] = ()
         self._per_product = False
 
-        self.claims: dict[specs.Key, Claim] = {}
+        self.claims: dict[specs.Key, claims.Claim] = {}
+        #: Device -> claims that hold it; several while one leaves and another is planned.
+        self.holders: dict[claims.Id, tuple[specs.Key, ...]] = {}
+        #: Devices that leaving tasks hold which are planned elsewhere.
+        self.ghosts: dict[claims.Id, int] = {}
+        #: Chooses devices for claims on a node; without it they have what they are known to have.
+        self.choose: Callable[[Sequence[claims.Claim], int], None] | None = None
         #: Rows of nodes in the order in which they changed, for whoever keeps derived columns.
         self.changed: list[int] = []
 
@@ -114,6 +96,8 @@ class Tables:
         twin.task_groups = dict(self.task_groups)
         twin.counts = self.counts[:]
         twin.claims = {key: claim.copy() for key, claim in self.claims.items()}
+        twin.holders = dict(self.holders)
+        twin.ghosts = {}
         twin.changed = []
         return twin
 
@@ -202,11 +186,11 @@ class Tables:
             now = node >= 0 and status.IS_ACTIVE[state]
             if was != now or (was and before != node):
                 if was:
-                    self._bill(podset, self.charge(shape, before), -1)
+                    self.bill(podset, self.charge(shape, before), -1)
                 if now:
-                    self._bill(podset, self.charge(shape, node), 1)
+                    self.bill(podset, self.charge(shape, node), 1)
         if shape.constraints.claims:
-            self._use_claims(row, shape, state, node)
+            claims.use(self, self.claims_of(row), row, state)
 
     def _occupy(self, row: int, shape: shapes.Shape, state: int, node: int, sign: int) -> None:
         on_idle, on_free = status.ON_IDLE[state], status.ON_FREE[state]
@@ -235,6 +219,8 @@ class Tables:
         if groups:
             self.task_groups[row] = groups
         self._occupy(row, self.shape_of[row], status.RELEASING, node, sign)
+        for claim in self.claims_of(row):
+            claims.haunt(self, claim, node, sign)
         if planned is not None:
             self.task_groups[row] = planned
         else:
@@ -257,7 +243,8 @@ class Tables:
             if not group[devices.HOLDERS] and not group[devices.PLANNERS]:
                 del records[name]
 
-    def _bill(self, podset: int, charges: tuple[int, ...], sign: int) -> None:
+    def bill(self, podset: int, charges: tuple[int, ...], sign: int) -> None:
+        """Charge the queues above a pod set, or give back."""
         fixed = self.podset_fixed[podset]
         for account in self.accounts[self.podset_account[podset]]:
             held = account.allocated
@@ -270,33 +257,10 @@ class Tables:
                     if amount:
                         held[r] += sign * amount
 
-    def _use_claims(self, row: int, shape: shapes.Shape, state: int, node: int) -> None:
-        task = self.tasks[row]
-        if task is None:
-            return
-        for name in shape.constraints.claims:
-            claim = self.claims.get((task.namespace, name))
-            if claim is not None:
-                self._claim_effect(claim, row, -1)
-                claim.users.pop(row, None)
-                if node >= 0 and status.IS_USED[state]:
-                    claim.users[row] = state
-                    claim.node = node
-                elif not claim.users:
-                    claim.node = NOWHERE
-                self._claim_effect(claim, row, 1)
-
-    def _claim_effect(self, claim: Claim, row: int, sign: int) -> None:
-        """A claim takes its devices once, however many tasks share it."""
-        if not claim.users:
-            return
-        node, states = claim.node, claim.users.values()
-        vector = resources.padded(claim.vector, len(self.idle))
-        if any(status.ON_IDLE[s] for s in states):
-            self.idle[:, node] -= sign * vector
-        if any(status.ON_FREE[s] for s in states):
-            self.free[:, node] -= sign * vector
-        if any(status.IS_ACTIVE[s] for s in states) and self.podset[row] >= 0:
-            gpus = int(claim.vector[resources.GPU])
-            self._bill(self.podset[row], (0, 0, gpus, *(0,) * len(self.extras)), sign)
-        self.changed.append(node)
+    def claims_of(self, row: int) -> list[claims.Claim]:
+        """Return the claims of a task that exist."""
+        task, names = self.tasks[row], self.shape_of[row].constraints.claims
+        if task is None or not names:
+            return []
+        keys = ((task.namespace, name) for name in names)
+        return [claim for key in keys if (claim := self.claims.get(key)) is not None]

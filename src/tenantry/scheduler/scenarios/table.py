@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry.scheduler.engine import config, observed, specs, status
+from tenantry.scheduler.scenarios import offers
 
 NOW = 2_000_000_000.0
 Json = dict[str, Any]
@@ -81,9 +82,12 @@ def build(line: Json, states: Mapping[str, TaskState]) -> observed.Observed:
     seen = observed.Observed()
     raw_nodes = {node["name"]: node for node in line["nodes"]}
     dra = line.get("dra") or {}
-    sliced = {piece.get("node", "") for piece in dra.get("resource_slices", ())}
+    sliced: dict[str, int] = {}
+    for piece in dra.get("resource_slices", ()):
+        node_name = piece.get("node", "")
+        sliced[node_name] = sliced.get(node_name, 0) + int(piece["count"])
     for name, node in line["resolved"]["nodes"].items():
-        seen.put_node(_node(name, node, raw_nodes[name], dra=name in sliced, dra_spec=dra))
+        seen.put_node(_node(name, node, raw_nodes[name], claimed=sliced.get(name)))
     for name, queue in line["resolved"]["queues"].items():
         seen.put_queue(_queue(name, queue))
     for topology in line["topologies"]:
@@ -95,9 +99,7 @@ def build(line: Json, states: Mapping[str, TaskState]) -> observed.Observed:
         for task in job["tasks"]
         for name in task.get("claim_templates", {}).values()
     }
-    for claim in dra.get("resource_claims", ()):
-        spec = _claim(claim, template=claim["name"] in templates)
-        seen.put_claim(spec, gpu=spec.device_class == "nvidia.com/gpu")
+    offers.fold(seen, dra, templates)
     if any("pvc_names" in task for job in line["jobs"] for task in job["tasks"]):
         seen.put_volumes({})
     for job in line["jobs"]:
@@ -105,16 +107,14 @@ def build(line: Json, states: Mapping[str, TaskState]) -> observed.Observed:
     return seen
 
 
-def _node(name: str, node: Json, raw: Json, *, dra: bool, dra_spec: Json) -> specs.Node:
+def _node(name: str, node: Json, raw: Json, *, claimed: int | None) -> specs.Node:
     amounts: dict[str, int] = {}
     for resource, amount in node["allocatable"].items():
         scale = 1 if resource in ("cpu", "memory", "pods") else 1000
         amounts[resource] = round(amount * scale)
-    for piece in dra_spec.get("resource_slices", ()):
-        device_class = piece.get("device_class", "")
-        if piece.get("node") == name and device_class != "nvidia.com/gpu":
-            key = f"dra:{device_class}"
-            amounts[key] = amounts.get(key, 0) + 1000 * int(piece["count"])
+    if claimed:
+        # The slices bring theirs themselves.
+        amounts["gpu"] = max(amounts.get("gpu", 0) - 1000 * claimed, 0)
     labels = node["labels"]
     mig = labels.get("nvidia.com/mig.strategy", "")
     numa = raw.get("numa")
@@ -126,7 +126,7 @@ def _node(name: str, node: Json, raw: Json, *, dra: bool, dra_spec: Json) -> spe
         gpu_memory_synced=node["gpu_memory_synced"],
         gpu_count=node["gpu_count"],
         mig=mig if labels.get("node-role.kubernetes.io/mig-enabled") != "false" else "",
-        dra=dra,
+        dra=claimed is not None,
         numa=_numa(numa) if numa else None,
     )
 
@@ -174,21 +174,6 @@ def _queue(name: str, queue: Json) -> specs.Queue:
         },
         reclaim_min_runtime=queue.get("reclaim_min_runtime_s"),
         preempt_min_runtime=queue.get("preempt_min_runtime_s"),
-    )
-
-
-def _claim(claim: Json, *, template: bool) -> specs.Claim:
-    state = claim.get("status") or {}
-    results = ((state.get("allocation") or {}).get("devices") or {}).get("results", ())
-    return specs.Claim(
-        namespace=claim.get("namespace", ""),
-        name=claim["name"],
-        device_class=claim["device_class"],
-        count=claim["count"],
-        labels=claim.get("labels", {}),
-        template=template,
-        allocated=tuple((result["pool"], result["device"]) for result in results),
-        reserved_for=tuple(user["name"] for user in state.get("reservedFor", ())),
     )
 
 

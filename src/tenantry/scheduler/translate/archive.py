@@ -123,10 +123,13 @@ def load(content: Json, *, now: float) -> Snapshot:
         stuck_after=params.get("stuckInReleasingThreshold", 120 * _SECOND) / _SECOND,
     )
 
+    extended = any(kind.extended for kind in seen.device_classes.values())
+
     def put_pod(item: Json) -> None:
         meta = item["metadata"]
         key = meta.get("namespace", ""), meta["name"]
-        seen.put_task(translator.task(item, now=now, bound_to=bound.get(key, "")))
+        task = translator.task(item, now=now, bound_to=bound.get(key, ""))
+        seen.put_task(devices.with_extended(seen, task) if extended else task)
 
     fold("pods", put_pod)
     if raw.get("persistentVolumeClaims"):

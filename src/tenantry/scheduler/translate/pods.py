@@ -105,11 +105,11 @@ class Translator:
         nominated = state.get("nominatedNodeName", "")
         legacy = any(note.startswith("nvidia.com/mig-") for note in notes)
         placement = notes.get("tenantry.io/placement", "")
-        if not (parts or ports or volumes or maps or nominated or legacy or placement):
+        claims = _claims(spec, state)
+        rest = [ports, volumes, maps, nominated, legacy, placement, claims]
+        if not parts and not any(rest):
             return specs.FREE
-        key = json.dumps(
-            [parts, ports, volumes, maps, nominated, legacy, placement], sort_keys=True
-        )
+        key = json.dumps([parts, rest], sort_keys=True)
         found = self._constraints.get(key)
         if found is None:
             affinity = parts.get("affinity") or {}
@@ -123,6 +123,7 @@ class Translator:
                 pod_affinity=_pod_terms(affinity.get("podAffinity")),
                 pod_anti_affinity=_pod_terms(affinity.get("podAntiAffinity")),
                 spread=_spread(parts.get("topologySpreadConstraints") or ()),
+                claims=tuple(claims),
                 volumes=tuple(volumes),
                 config_maps=tuple(maps),
                 legacy_mig=legacy,
@@ -271,6 +272,24 @@ def _volumes(spec: Json) -> tuple[list[str], list[str]]:
     return claims, maps
 
 
+def _claims(spec: Json, state: Json) -> list[str]:
+    """Return the claims of a pod: named by it, or made for it from templates."""
+    made = {
+        entry.get("name"): entry.get("resourceClaimName")
+        for entry in state.get("resourceClaimStatuses") or ()
+    }
+    names = []
+    for entry in spec.get("resourceClaims") or ():
+        # Not made yet: a name that no claim has, so that the pod waits for it.
+        name = entry.get("resourceClaimName") or made.get(entry["name"], f"<{entry['name']}>")
+        if name:
+            names.append(name)
+    extended = state.get("extendedResourceClaimStatus") or {}
+    if extended.get("resourceClaimName"):
+        names.append(extended["resourceClaimName"])
+    return names
+
+
 def _requirements(expressions: Any) -> tuple[specs.Requirement, ...]:
     return tuple(
         specs.Requirement(
@@ -351,7 +370,8 @@ def _spread(constraints: Any) -> tuple[specs.Spread, ...]:
             topology_key=item.get("topologyKey", ""),
             max_skew=int(item.get("maxSkew", 1)),
             selector=_selector(item.get("labelSelector")),
+            hard=item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
+            min_domains=int(item.get("minDomains") or 1),
         )
         for item in constraints
-        if item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
     )

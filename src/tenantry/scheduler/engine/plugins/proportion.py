@@ -311,11 +311,9 @@ def _charged(
         shape = state.shape_of[row]
         charges = state.charge(shape, outcome.origin[row][1])
         amounts = [a + b for a, b in zip(amounts, charges, strict=True)]
-        for name in shape.constraints.claims:
-            task = state.tasks[row]
-            claim = state.claims.get((task.namespace, name)) if task is not None else None
-            if claim is not None:
-                amounts[2] += int(claim.vector[resources.GPU])
+        for claim in state.claims_of(row):
+            if row == min(claim.users, default=row):
+                amounts[2] += claim.gpus()
     return amounts
 
 
