@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from cel_expr_python import cel
 
 from tenantry.core import cel_functions, cel_texts, cel_values, errors, quantity, regex
@@ -24,10 +25,15 @@ MOST_CHARACTERS = 10 * 1024
 #: see `_growth`.
 MOST_GROWTH = 256
 MOST_COPIES = 1024
+#: Bytes of data times turns of loops, some two seconds at worst.
+MOST_WORK = 200_000_000
 
 _LITERAL = re.compile(r"""[rR]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 _GROWING = re.compile(r"\.\s*map\s*\(")
 _MACRO = re.compile(r"\.\s*(?:map|filter|all|exists|exists_one)\s*\(")
+_CALL = re.compile(r"\bmatches(?=\s*\()")
+#: Turns that the library itself allows.
+_MOST_TURNS = 10_000
 _MATCHES = re.compile(r"""\.\s*matches\s*\(\s*[rR]?("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')""")
 
 
@@ -42,10 +48,11 @@ class EvaluationError(errors.TenantryError):
 class Program:
     """A compiled expression over named variables."""
 
-    __slots__ = ("_expression", "text")
+    __slots__ = ("_expression", "_loops", "text")
 
     def __init__(self, text: str, expression: Any) -> None:
         self.text = text
+        self._loops = len(_MACRO.findall(_LITERAL.sub("", text)))
         self._expression = expression
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
@@ -84,10 +91,29 @@ class Program:
         raise EvaluationError(f"{self.text}: not a quantity or number: {errors.shown(value)}")
 
     def _evaluate(self, variables: Mapping[str, Any]) -> Any:
+        if self._loops:
+            self._check_size(variables)
+        cel_values.begin()
         try:
             return self._expression.eval(data=variables)
         except Exception as problem:
             raise EvaluationError(f"{self.text}: {problem}") from problem
+
+    def _check_size(self, variables: Mapping[str, Any]) -> None:
+        """Refuse what could look at large data very often: the library counts turns, not work."""
+        try:
+            size = len(msgspec.json.encode(variables))
+        except (TypeError, ValueError, OverflowError, RecursionError) as problem:
+            raise EvaluationError(f"{self.text}: not JSON: {problem}") from None
+        if size * _MOST_TURNS <= MOST_WORK:
+            return
+        longest = max(_longest(variables), self.text.count(","))
+        turns = min(_MOST_TURNS, self._loops * longest ** min(self._loops, 3))
+        if size * turns > MOST_WORK:
+            raise EvaluationError(
+                f"{self.text}: {size} bytes of data with lists of {longest} items are too much for "
+                f"an expression with {self._loops} loops"
+            )
 
 
 @functools.lru_cache(maxsize=1024)
@@ -115,9 +141,28 @@ def compiled(text: str, variables: tuple[str, ...], field: str = "expression") -
         except errors.InvalidValueError as problem:
             raise InvalidExpression(field, text, problem.accepted) from None
     try:
-        return Program(text, _environment(variables).compile(text))
+        return Program(text, _environment(variables).compile(_bounded(text)))
     except Exception as problem:
-        raise InvalidExpression(field, text, f"valid CEL: {problem}") from problem
+        reason = str(problem).replace("matchRE", "matches")
+        raise InvalidExpression(field, text, f"valid CEL: {reason}") from problem
+
+
+def _bounded(text: str) -> str:
+    """Put a bounded function in place of `matches`, of as many letters, so that columns stay."""
+    parts, position = [], 0
+    for literal in _LITERAL.finditer(text):
+        parts += [_CALL.sub("matchRE", text[position : literal.start()]), literal.group()]
+        position = literal.end()
+    return "".join([*parts, _CALL.sub("matchRE", text[position:])])
+
+
+def _longest(value: Any) -> int:
+    """Return the length of the longest list or map."""
+    if isinstance(value, Mapping):
+        return max(len(value), *map(_longest, value.values()), 0)
+    if isinstance(value, list):
+        return max(len(value), *map(_longest, value), 0)
+    return 0
 
 
 def _growth(signs: int, maps: int) -> float:
@@ -160,7 +205,7 @@ def _kubernetes() -> Any:
                 types[entry.result],
                 [types[parameter] for parameter in entry.parameters],
                 is_member=entry.member,
-                impl=entry.call,
+                impl=cel_values.metered(entry.call),
             )
         )
     return cel.CelExtension(

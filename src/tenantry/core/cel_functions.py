@@ -237,12 +237,20 @@ def _find_some(text: str, pattern: str, most: int) -> list[str]:
         if 0 <= most <= len(found):
             break
         before = match.end()
+        cv.spend((len(text) - before) // 64)
         found.append(str(match.group()))
     return found
 
 
+def _matches(text: str, pattern: str) -> bool:
+    program = regex.compile(pattern, "regular expression")
+    cv.spend(regex.work(program, len(text)) // 100)
+    return program.search(text) is not None
+
+
 def _searched(text: str, pattern: str) -> Any:
     program = regex.compile(pattern, "regular expression")
+    cv.spend(regex.work(program, len(text)) // 100)
     # Every match may look at all of the rest once more.
     if len(text) > 1 << 14 or regex.work(program, len(text)) > regex.MOST_WORK // 16:
         raise ValueError("a text too long for this regular expression")
@@ -311,6 +319,9 @@ FUNCTIONS = cv.functions(
     (".getPort", "any", "string", lambda value: cv.want(value, "url")["port"]),
     (".getEscapedPath", "any", "string", lambda value: _parts(value).path),
     (".getQuery", "any", "map", _query),
+    # The standard library's `matches` knows no bound; `cel` puts these in its place.
+    (".matchRE", "string string", "bool", _matches),
+    ("matchRE", "string string", "bool", _matches),
     (".find", "string string", "string", _find),
     (".findAll", "string string", "list", _find_all),
     (".findAll", "string string int", "list", _find_some),

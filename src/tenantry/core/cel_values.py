@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 import re
+import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -16,6 +17,8 @@ from tenantry.core.templates.functions import versions
 MARK = "~"
 #: Most characters or items that a function gives.
 MOST = 1 << 20
+#: What the functions of one evaluation may read and give, in characters and items.
+ALLOWANCE = 2_000_000
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -114,6 +117,39 @@ def short(items: Any) -> Any:
     if len(items) > MOST:
         raise ValueError(f"a value of more than {MOST} characters or items")
     return items
+
+
+class _Meter(threading.local):
+    """What is left of the allowance; an evaluation stays on its thread."""
+
+    left = ALLOWANCE
+
+
+_METER = _Meter()
+
+
+def begin() -> None:
+    """Begin an evaluation."""
+    _METER.left = ALLOWANCE
+
+
+def spend(amount: int) -> None:
+    _METER.left -= amount
+    if _METER.left < 0:
+        raise ValueError(f"functions read and give more than {ALLOWANCE} characters and items")
+
+
+def metered(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function pay for its arguments and its result."""
+
+    def paying(*arguments: Any) -> Any:
+        spend(4 + sum(len(each) for each in arguments if isinstance(each, (str, list, dict))))
+        result = call(*arguments)
+        if isinstance(result, (str, list)):
+            spend(len(result))
+        return result
+
+    return paying
 
 
 def holds(parse: Callable[[str], Any]) -> Callable[[str], bool]:
