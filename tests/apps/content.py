@@ -41,3 +41,14 @@ async def put(
     metadata = {**obj["metadata"], "namespace": world.name(where)}
     client = by or world.admin
     return await client.create(resource, {**obj, "metadata": metadata}, dry_run=dry_run)
+
+
+async def in_force(world: World, name: str = "oil") -> None:
+    """Wait until a tenant says that every field it sets has its effect."""
+
+    async def told() -> bool:
+        found = world.condition(await world.status(name), "Enforced")
+        assert found["status"] == "True", found["message"]
+        return True
+
+    await eventually(told)

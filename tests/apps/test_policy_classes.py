@@ -10,7 +10,7 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.kube import errors
 
-from .content import pod, put, ready
+from .content import in_force, pod, put, ready
 from .harness import Object, World, eventually, refused
 
 pytestmark = pytest.mark.plane
@@ -80,8 +80,7 @@ async def test_what_is_listed_selected_or_the_default(world: World) -> None:
         f"Device Class {plain} is forbidden for the current Tenant: use one from the following "
         f"list ({silver}) or use one with labels matching the selector (tier=gold)",
     )
-    told = world.condition(await world.status(), "Enforced")
-    assert told["status"] == "True"
+    await in_force(world)
 
 
 def devices(name: str) -> Object:

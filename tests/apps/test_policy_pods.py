@@ -7,7 +7,7 @@ import pytest
 from tenantry.api import resources
 from tenantry.kube import errors
 
-from .content import pod, put, ready
+from .content import in_force, pod, put, ready
 from .harness import Object, World, eventually, refused
 
 pytestmark = pytest.mark.plane
@@ -71,8 +71,7 @@ async def test_registries_and_pull_policies_of_the_deprecated_fields(world: Worl
     label = {"metadata": {"labels": {"touched": "yes"}}}
     touched = await world.admin.patch(resources.PODS, "runs", where, kind="merge", body=label)
     assert touched["metadata"]["uid"] == made["metadata"]["uid"]
-    told = world.condition(await world.status(), "Enforced")
-    assert (told["status"], told["message"]) == ("True", "every field that is set takes effect")
+    await in_force(world)
 
 
 async def refused_somehow(world: World, obj: Object) -> str:

@@ -16,6 +16,7 @@ from tenantry.directory import assignment
 from tenantry.runtime import admission, events, permissions
 from tenantry.tenancy import evidence, metadata, ownership, reservations
 from tenantry.tenancy.admission import content, namespaces
+from tenantry.tenancy.policy import engine
 
 NEEDS = (permissions.Need(resources.EVENTS, permissions.APPLY),)
 
@@ -90,6 +91,9 @@ class Auditor:
         """Record a final verdict: a refusal, or to which tenant a new namespace went."""
         if review.dry_run:
             return
+        for note in verdict.notes:
+            if isinstance(note, engine.Note):
+                self._audited(review, note, known)
         if not verdict.allowed:
             self._denied(review, verdict, known)
         elif review.operation == "CREATE" and _is_namespace(review):
@@ -130,6 +134,23 @@ class Auditor:
             about_object=exists,
         )
 
+    def _audited(
+        self, review: admission.Review, note: engine.Note, known: evidence.Evidence
+    ) -> None:
+        """Tell what a rule only watches; of an object that may never exist, at its tenant."""
+        owner = self._tenant(known.tenant_name)
+        exists = review.old is not None
+        if owner is None and not exists:
+            return
+        what = f"{review.kind or review.resource} {review.namespace}/{review.name or '(unnamed)'}"
+        self._event(
+            review, owner, "Warning", constants.RULE_AUDIT_EVENT, constants.RULE_AUDIT_ACTION,
+            note=f"{what}: {note.message}", about_object=exists,
+            annotations={
+                constants.AUDIT_RULE_SET: note.set_name, constants.AUDIT_RULE_ACTION: engine.AUDIT,
+            },
+        )  # fmt: skip
+
     def _event(
         self,
         review: admission.Review,
@@ -140,6 +161,7 @@ class Auditor:
         *,
         note: str,
         about_object: bool,
+        annotations: dict[str, str] | None = None,
     ) -> None:
         regarding = _reference(review) if about_object or owner is None else owner
         self._recorder.event(
@@ -152,6 +174,7 @@ class Auditor:
             annotations={
                 constants.AUDIT_REQUEST_UID: review.uid,
                 constants.AUDIT_USERNAME: review.user.username,
+                **(annotations or {}),
             },
             labels={constants.MANAGED_TENANT_LABEL: owner["name"]} if owner is not None else None,
         )

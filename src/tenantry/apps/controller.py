@@ -5,8 +5,9 @@ from __future__ import annotations
 from tenantry.api.capsule import constants
 from tenantry.apps import settings
 from tenantry.runtime import events, manager
-from tenantry.tenancy import reservations, state
-from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants, volumes
+from tenantry.tenancy import catalog, reservations, state
+from tenantry.tenancy import families as copied
+from tenantry.tenancy.controllers import families, ledgers, namespaces, platform, tenants, volumes
 
 
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
@@ -27,7 +28,14 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         registry=source.metrics,
     )
     part.add_work("tenant-events", recorder.run)
-    tenant = tenants.TenantController(source, known, recorder)
+
+    def classes_changed(name: str) -> None:
+        tenant.note(name)
+
+    classes = catalog.Catalog(source, known.directory.tenants, classes_changed)
+    part.add_setup("classes", classes.first_look)
+    part.add_work("classes", classes.run)
+    tenant = tenants.TenantController(source, known, recorder, classes=classes.usable)
     counts = reservations.NamespaceReservations(source.client, options.namespace)
     for built in (
         platform.ConfigurationController(source, known),
@@ -41,3 +49,5 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         volumes.VolumeController(source, known),
     ):
         part.add_controller(built.controller)
+    for family in copied.ALL:
+        part.add_controller(families.FamilyController(source, known, family).controller)

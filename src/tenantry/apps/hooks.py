@@ -33,6 +33,7 @@ UPSTREAM_MUTATING = (
     "/tenants/mutating",
     "/defaults",
     "/persistentvolumeclaims/mutating",
+    "/rules/generic/mutating",
 )
 UPSTREAM_VALIDATING = (
     "/namespaces/validating",
@@ -48,6 +49,7 @@ UPSTREAM_VALIDATING = (
     "/services/validating",
     "/ingresses/validating",
     "/gateways/validating",
+    "/rules/generic/validating",
 )
 
 _NOT_KUBE_SYSTEM: Object = {
@@ -175,18 +177,17 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
     }
 
 
-_GATEWAY_KINDS = ("gateways", "grpcroutes", "httproutes", "listenersets", "tlsroutes")
-#: What policy is about, besides the namespaces themselves.
-_CONTENT = (
-    # Subresources that change what a pod runs are changes like any other; its status is not asked
-    # about, nor its binding.
-    ("", ("pods", "pods/ephemeralcontainers", "pods/resize", "persistentvolumeclaims", "services")),
-    ("networking.k8s.io", ("ingresses",)),
-    ("gateway.networking.k8s.io", _GATEWAY_KINDS),
-    ("gateway.networking.x-k8s.io", ("xlistenersets",)),
-    ("route.openshift.io", ("routes",)),
-    ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
-)
+#: What policy is about, besides the namespaces themselves: labels may be of anything. Subresources
+#: that change what a pod runs are changes like any other; its status and binding are not.
+_CONTENT = (("*", ("*",)), ("", ("pods/ephemeralcontainers", "pods/resize")))
+_NOT_NOISE: Object = {
+    "name": "not-what-is-written-all-the-time",
+    "expression": (
+        "!(request.resource.group in "
+        "['authorization.k8s.io', 'coordination.k8s.io', 'events.k8s.io']) && "
+        "!(request.resource.group == '' && request.resource.resource in ['bindings', 'events'])"
+    ),
+}
 
 
 def _content(namespace: str) -> Object:
@@ -200,7 +201,7 @@ def _content(namespace: str) -> Object:
         "name": "content",
         "rules": [_rule(group, names, "CU", "Namespaced") for group, names in _CONTENT],
         "namespaceSelector": _tenants(namespace),
-        "matchConditions": [_NOT_KUBE_SYSTEM_UNLESS_BINDING, _NOT_NODES],
+        "matchConditions": [_NOT_NOISE, _NOT_KUBE_SYSTEM_UNLESS_BINDING, _NOT_NODES],
         # Audit rules are told as events.
         "sideEffects": _EVENTS,
     }

@@ -9,8 +9,8 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.apps import certificates, evidence, gateway, settings, webhook
 from tenantry.runtime import permissions
-from tenantry.tenancy import reservations, state
-from tenantry.tenancy.controllers import ledgers, namespaces, platform, tenants, volumes
+from tenantry.tenancy import catalog, reservations, state
+from tenantry.tenancy.controllers import families, ledgers, namespaces, platform, tenants, volumes
 
 Object = dict[str, Any]
 
@@ -28,6 +28,8 @@ ROLES: dict[str, tuple[permissions.Need, ...]] = {
         *reservations.NEEDS,
         *ledgers.NEEDS,
         *volumes.NEEDS,
+        *families.NEEDS,
+        *catalog.NEEDS,
         *LEASES,
     ),
     settings.WEBHOOK_SERVICE_ACCOUNT: (

@@ -33,6 +33,7 @@ from tenantry.tenancy.admission import (
     defaults,
     ingresses,
     kinds,
+    labelling,
     namespaces,
     pods,
     services,
@@ -53,6 +54,8 @@ MUTATING = (
     *storage.MUTATING,
     *services.MUTATING,
     *ingresses.MUTATING,
+    *labelling.MUTATING,
+    pods.MUTATING,
 )
 VALIDATING = (
     *kinds.VALIDATING,
@@ -64,6 +67,7 @@ VALIDATING = (
     *storage.VALIDATING,
     *services.VALIDATING,
     *ingresses.VALIDATING,
+    *labelling.VALIDATING,
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from tenantry.api.capsule import common, constants, tenant
 from tenantry.core import regex, selectors
 from tenantry.tenancy import verdicts
+from tenantry.tenancy.policy import compiling, labelling
 
 Strings = Mapping[str, str]
 
@@ -65,6 +66,10 @@ def desired(owner: tenant.Tenant, name: str, found: Metadata) -> Metadata:
             labels.setdefault(key, value)
         for key, value in extra.annotations.items():
             annotations.setdefault(key, value)
+    rules = compiling.of_namespace(owner, name, found.labels, found.annotations)
+    kept = labelling.kept(rules, compiling.NAMESPACE)
+    labels.update(kept["labels"])
+    annotations.update(kept["annotations"])
     if spec.node_selector:
         annotations[constants.NODE_SELECTOR_ANNOTATION] = node_selector(spec.node_selector)
     labels[constants.TENANT_LABEL] = owner.metadata.name

@@ -79,11 +79,13 @@ def desired(
     entries: Iterable[owners.Owner],
     spaces: Sequence[Space],
     error: str = "",
+    classes: Mapping[str, Sequence[str]] | None = None,
     now: float,
 ) -> Object:
     """Return the status to write; equal to the present one when there is nothing to say.
 
     :param spec: the specification as stored, for the fields without effect
+    :param classes: names of the classes that the tenant may use, by kind; None = not known
     :param error: a failure that concerns the tenant and none of its namespaces
     """
     before = found.status
@@ -115,6 +117,8 @@ def desired(
             now,
         ),
     }
+    if classes:
+        status["classes"] = {kind: list(names) for kind, names in classes.items()}
     return status
 
 

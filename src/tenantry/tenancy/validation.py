@@ -15,6 +15,7 @@ from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.core import errors, names, regex, selectors
 from tenantry.directory import identity
 from tenantry.tenancy import bindings, enforcement, metadata
+from tenantry.tenancy.policy import validating
 
 MOST_PROBLEMS = 10
 
@@ -54,6 +55,7 @@ def tenant_problems(found: tenant.Tenant) -> list[str]:
         bindings = rule.permissions.bindings if rule.permissions else None
         for index, binding in enumerate(bindings or ()):
             problems += _binding(binding, f"{field}.permissions.bindings[{index}]")
+    problems += validating.problems(spec.rules, "spec.rules")
     for index, selector in enumerate(spec.permissions.match_owners):
         problems += _selector(selector, f"spec.permissions.matchOwners[{index}]")
     for key, value in sorted((spec.node_selector or {}).items()):

@@ -11,6 +11,7 @@ from tenantry.core import regex
 from tenantry.directory import assignment, identity
 from tenantry.runtime import admission, jsonpatch
 from tenantry.tenancy import evidence, ledger, metadata, ownership, verdicts
+from tenantry.tenancy.policy import compiling, engine, labelling
 
 CORDONED = "the selected tenant is cordoned"
 PREFIX = "The namespace doesn't match the tenant prefix"
@@ -37,7 +38,37 @@ def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:
         return refused(owner)
     if owner is None:
         return admission.Allow()
-    return admission.Patch(jsonpatch.difference(obj, assigned(obj, owner, creating=old is None)))
+    after = _defaulted(assigned(obj, owner, creating=old is None), old, owner, known)
+    return admission.Patch(jsonpatch.difference(obj, after))
+
+
+def _subject(obj: Object, old: Object | None) -> labelling.Subject:
+    return labelling.Subject(group="", kind=compiling.NAMESPACE, obj=obj, old=old)
+
+
+def _rules(owner: tenant.Tenant, obj: Object) -> labelling.MetadataRules:
+    found = metadata.of(obj)
+    name = str((obj.get("metadata") or {}).get("name") or "")
+    return compiling.of_namespace(owner, name, found.labels, found.annotations)
+
+
+def _who(owner: tenant.Tenant, known: evidence.Evidence) -> engine.Who:
+    return engine.Who(
+        requester=known.requester,
+        klass=known.requester_class,
+        owns=lambda: known.owned(owner.metadata.name) is not None,
+    )
+
+
+def _defaulted(
+    obj: Object, old: Object | None, owner: tenant.Tenant, known: evidence.Evidence
+) -> Object:
+    """Write what rules about namespaces default; what they manage is the tenant's own."""
+    written = labelling.written(_rules(owner, obj), _subject(obj, old), _who(owner, known))
+    for part, values in written.items():
+        if values:
+            obj["metadata"][part] = {**(obj["metadata"].get(part) or {}), **values}
+    return obj
 
 
 def assigned(obj: Object, owner: tenant.Tenant, *, creating: bool) -> Object:
@@ -126,11 +157,21 @@ def _chain(
     return (
         _cordoning(owner, known)
         or (None if old is not None else _name(owner, name, known))
+        or _labelled(owner, obj, old, known)
         or (None if known.requester_class is identity.Class.ADMIN
             else metadata.check_node_selector(owner, before, after))
         or (metadata.check_forbidden(owner, name, before, after) if user else None)
         or metadata.check_required(owner, None if old is None else before, after)
     )  # fmt: skip
+
+
+def _labelled(
+    owner: tenant.Tenant, obj: Object, old: Object | None, known: evidence.Evidence
+) -> verdicts.Denial | None:
+    """Judge the namespace's own metadata by the tenant's rules."""
+    judged = labelling.judged(_rules(owner, obj), _subject(obj, old), _who(owner, known))
+    refusal = next((found.refusal for found in judged if found.refusal), "")
+    return verdicts.Denial(refusal) if refusal else None
 
 
 def _cordoning(owner: tenant.Tenant, known: evidence.Evidence) -> verdicts.Denial | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 from tenantry.api import resources
-from tenantry.runtime import admission
+from tenantry.runtime import admission, jsonpatch
 from tenantry.tenancy import evidence
 from tenantry.tenancy.admission import judging
-from tenantry.tenancy.policy import classes, compiling, engine, pods
+from tenantry.tenancy.policy import amounts, classes, compiling, engine, pods
 
 _SUBRESOURCES = ("", "ephemeralcontainers", "resize")
 
@@ -39,9 +40,11 @@ def _judged(
     for image in pods.new_uses(pod, review.old) if policy.images else ():
         for rule_set in policy.images:
             yield rule_set.check(image, image.path, who)
+    spec = pod.get("spec") or {}
+    if policy.amounts:
+        yield from amounts.judged(policy.amounts, spec, (review.old or {}).get("spec") or {}, who)
     if review.operation != "CREATE":
         return
-    spec = pod.get("spec") or {}
     scheduler = spec.get("schedulerName") or ""
     for schedulers in policy.schedulers if scheduler else ():
         yield schedulers.check(scheduler, "spec.schedulerName", who)
@@ -57,4 +60,19 @@ def _judged(
             yield allowed.check(use, "spec", who)
 
 
+def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:
+    """Write requests and limits that rules default, remove or derive."""
+    policy, pod = known.policy, review.object
+    if policy is None or pod is None or not policy.amounts:
+        return admission.Allow()
+    after = copy.deepcopy(pod)
+    amounts.fill(policy.amounts, after.setdefault("spec", {}), known.who)
+    return admission.Patch(jsonpatch.difference(pod, after))
+
+
+def _is_new(review: admission.Review) -> bool:
+    return _is_pod(review) and review.operation == "CREATE" and not review.subresource
+
+
+MUTATING = admission.Step(name="pods.resources", matches=_is_new, decide=mutate)
 VALIDATING = admission.Step(name="pods.policy", matches=_is_pod, decide=validate)

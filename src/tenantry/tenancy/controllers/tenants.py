@@ -7,6 +7,7 @@ beside this, and their outcomes are gathered here, debounced.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -49,12 +50,14 @@ class TenantController:
         known: state.State,
         recorder: events.Recorder,
         *,
+        classes: Callable[[tenant.Tenant], Mapping[str, Sequence[str]]] = lambda _: {},
         concurrency: int = 4,
         now: clock.Clock = clock.wall,
         elapsed: clock.Clock = clock.monotonic,
     ) -> None:
         self._known = known
         self._recorder = recorder
+        self._classes = classes
         self._client = source.client
         self._debounce = source.timing.debounce
         self._deadline = source.timing.write
@@ -211,6 +214,7 @@ class TenantController:
             entries=self._known.directory.owners_of(view.tenant),
             spaces=spaces,
             error=error,
+            classes=self._classes(view.tenant),
             now=self._now(),
         )
         desired = {

@@ -1,0 +1,189 @@
+"""Labels and annotations by rule and by the deprecated fields, and audits (specs/capsule 1.2, 5.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenantry.api import resources
+from tenantry.kube import reads
+
+from .content import in_force, pod, put, ready
+from .harness import Object, World, eventually, refused
+
+pytestmark = pytest.mark.plane
+
+
+def labelled(**labels: str) -> Object:
+    return {"metadata": {"name": "c", "labels": labels}}
+
+
+async def test_rules(world: World) -> None:
+    wanted = [
+        {"kinds": ["ConfigMap"], "labels": {
+            "team": {"required": True, "values": [{"exact": ["a", "b"]}]},
+            "tier": {"default": "bronze"},
+            "cost/center": {"managed": "{{ .tenant.spec.data.cost }}-{{ .namespace.metadata.name }}"},
+        }},
+    ]  # fmt: skip
+    denied = [
+        {"kinds": ["*"], "apiGroups": ["*"], "annotations": {"x.io/*": {}}},
+    ]
+    await world.tenant(
+        data={"cost": "cc-7"},
+        rules=[
+            {"enforce": {"action": "allow", "metadata": wanted}},
+            {"enforce": {"action": "deny", "metadata": denied}},
+        ],
+    )
+    await world.namespace()
+    made = await put(world, resources.CONFIG_MAPS, labelled(team="a"), dry_run=False)
+    labels = {"team": "a", "tier": "bronze", "cost/center": f"cc-7-{world.name('prod')}"}
+    assert made["metadata"]["labels"] == labels
+    await refused(
+        put(world, resources.CONFIG_MAPS, {"metadata": {"name": "d"}}),
+        'metadata label "team" is required at metadata.labels["team"]',
+    )
+    listed = (
+        "is not allowed by namespace rule: value did not match any allowed rule. "
+        "Allowed metadata values: exact: a, b"
+    )
+    words = f'metadata label "c" at metadata.labels["team"] {listed}'
+    await refused(put(world, resources.CONFIG_MAPS, labelled(team="c")), words)
+    where = world.name("prod")
+
+    async def patched(**labels: str | None) -> Object:
+        body: Object = {"metadata": {"labels": labels}}
+        return await world.admin.patch(resources.CONFIG_MAPS, "c", where, kind="merge", body=body)
+
+    await refused(patched(team="c"), words)
+    await refused(
+        patched(team=None), 'metadata label "team" is required at metadata.labels["team"]'
+    )
+    # What is managed is nobody else's.
+    again = await patched(**{"cost/center": "mine", "tier": None})
+    assert again["metadata"]["labels"] == labels
+    secret = {"metadata": {"name": "s", "annotations": {"x.io/y": "1"}}}
+    await refused(
+        put(world, resources.SECRETS, secret),
+        'metadata annotation "1" at metadata.annotations["x.io/y"] is denied by namespace rule: '
+        "matched denied rule any value",
+    )
+    deployment: Object = {
+        "metadata": {"name": "d", "annotations": {"x.io/y": "1"}},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "c", "image": "r.io/a"}]},
+            },
+        },
+    }
+    await refused(
+        put(world, resources.DEPLOYMENTS, deployment),
+        'metadata annotation "1" at metadata.annotations["x.io/y"] is denied by namespace rule: '
+        "matched denied rule any value",
+    )
+    # What the cluster needs in each namespace is there.
+    await ready(world)
+    await in_force(world)
+
+
+async def test_namespaces_themselves(world: World) -> None:
+    entry = {"kinds": ["Namespace"], "labels": {
+        "team": {"required": True, "values": [{"exact": ["a", "b"]}]},
+        "tier": {"default": "bronze"},
+        "owner": {"managed": "{{ .tenant.metadata.name }}"},
+    }}  # fmt: skip
+    tenant = await world.tenant(rules=[{"enforce": {"action": "allow", "metadata": [entry]}}])
+    await refused(world.namespace(), 'metadata label "team" is required at metadata.labels["team"]')
+    words = (
+        'metadata label "c" at metadata.labels["team"] is not allowed by namespace rule: value did '
+        "not match any allowed rule. Allowed metadata values: exact: a, b"
+    )
+    await refused(world.namespace(labels={"team": "c"}), words)
+    made = (await world.namespace(labels={"team": "a", "owner": "me"}))["metadata"]["labels"]
+    assert (made["team"], made["tier"], made["owner"]) == ("a", "bronze", world.name("oil"))
+    await refused(world.labelled(world.user(), "prod", team="c"), words)
+    again = await world.labelled(world.user(), "prod", owner="me", tier="gold")
+    labels = again["metadata"]["labels"]
+    assert (labels["owner"], labels["tier"]) == (world.name("oil"), "gold")
+    # What is managed goes with its rule.
+    await world.change(tenant, rules=[])
+
+    async def gone() -> bool:
+        return "owner" not in (await world.stored())["metadata"]["labels"]
+
+    await eventually(gone)
+
+
+async def test_the_deprecated_fields(world: World) -> None:
+    extra: Object = {"labels": {"l": "1"}, "annotations": {"a": "2"}}
+    await world.tenant(
+        podOptions={"additionalMetadata": extra}, serviceOptions={"additionalMetadata": extra}
+    )
+    await world.namespace()
+    await ready(world)
+    service: Object = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
+    for resource, obj in ((resources.PODS, pod("p")), (resources.SERVICES, service)):
+        metadata = (await put(world, resource, obj))["metadata"]
+        assert (metadata["labels"], metadata["annotations"]) == ({"l": "1"}, {"a": "2"})
+    config = (await put(world, resources.CONFIG_MAPS, labelled(a="b")))["metadata"]
+    assert config["labels"] == {"a": "b"}
+    await in_force(world)
+
+
+async def test_audits_are_told_and_refuse_nothing(world: World) -> None:
+    rules: list[Any] = [
+        {"enforce": {"action": "audit", "workloads": {"registries": [{"exp": "^e[.]io/"}]}}},
+    ]
+    tenant = await world.tenant(rules=rules)
+    await world.namespace()
+    await ready(world)
+    await put(world, resources.PODS, pod("p", "e.io/x"), dry_run=False)
+    note = (
+        f'Pod {world.name("prod")}/p: registry "e.io/x" at containers[0] matched audit registry '
+        "rule exp: ^e[.]io/"
+    )
+
+    async def told() -> Object | None:
+        events = [reads.to_dict(bytes(one)) for one in (
+            await world.admin.list(resources.EVENTS, "default")
+        ).items]  # fmt: skip
+        mine = [one for one in events if one.get("reason") == "NamespaceRuleAudit"]
+        return next((one for one in mine if one["note"] == note), None)
+
+    event = await eventually(told)
+    assert event is not None
+    assert event["action"] == "RuleAudit"
+    assert event["reportingController"] == "controller.projectcapsule.dev"
+    assert event["regarding"]["uid"] == tenant["metadata"]["uid"]
+    annotations = event["metadata"]["annotations"]
+    assert annotations["audit.projectcapsule.dev/rule-set"] == "registry"
+    assert annotations["audit.projectcapsule.dev/rule-action"] == "audit"
+    assert annotations["audit.projectcapsule.dev/username"]
+    assert annotations["audit.projectcapsule.dev/request-uid"]
+
+
+async def test_rules_that_mean_nothing_are_refused(world: World) -> None:
+    bad: list[tuple[Object, str]] = [
+        ({"workloads": {"registries": [{"exp": "("}]}},
+         'spec.rules[0].enforce.workloads.registries[0].exp: Invalid value: "(": must be a valid '
+         "RE2 regular expression"),
+        ({"workloads": {"qosClasses": ["Best"]}}, "enforce.workloads.qosClasses[0]: Unsupported"),
+        ({"workloads": {"targets": ["pod"], "registries": [{"exp": "a"}]}}, "enforce.workloads.targets"),
+        ({"services": {"loadBalancers": {"cidrs": ["nowhere"]}}}, "must be an address or a network"),
+        ({"services": {"nodePorts": {"ports": [{"from": 2, "to": 1}]}}}, "from must not be above to"),
+        ({"metadata": [{"kinds": ["Pod"], "labels": {"a": {"default": "{{ .x"}}}]}, "line 1:"),
+        ({"metadata": [{"kinds": ["Pod"], "labels": {"a*": {"default": "x"}}}]}, "one key"),
+        ({"metadata": [{"kinds": ["*"], "labels": {"a": {"managed": "x"}}}]}, "concrete"),
+    ]  # fmt: skip
+    for enforce, words in bad:
+        with pytest.raises(Exception, match=r"spec[.]rules") as caught:
+            await world.tenant(rules=[{"enforce": enforce}])
+        assert words in str(caught.value)
+    with pytest.raises(Exception, match="must be one of CapsuleUser, Administrator"):
+        await world.tenant(
+            rules=[{"audience": [{"kind": "Custom", "name": "Everybody"}], "enforce": {}}]
+        )
