@@ -110,7 +110,7 @@ def test_what_keeps_a_cluster_alive_is_outside_of_all_rules(hook: dict[str, Any]
             # Never nodes, never everything.
             assert set(rule["resources"]) <= {
                 "namespaces", "namespaces/status", "namespaces/finalize", "tenants",
-                "tenantowners", "capsuleconfigurations",
+                "tenantowners", "capsuleconfigurations", "tenantnodepools",
             }  # fmt: skip
             continue
         # Whatever is namespaced: not in kube-system (leases of the control plane), not in ours.

@@ -117,8 +117,11 @@ def test_no_hooks_but_our_own_can_be_changed() -> None:
     assert {rule["resources"][0]: rule["resourceNames"] for rule in found} == {
         "mutatingwebhookconfigurations": ["tenantry"],
         "validatingwebhookconfigurations": ["tenantry"],
-        "validatingadmissionpolicies": ["tenantry-namespace-ownership"],
-        "validatingadmissionpolicybindings": ["tenantry-namespace-ownership"],
+        "validatingadmissionpolicies": ["tenantry-namespace-ownership", "tenantry-node-pools"],
+        "validatingadmissionpolicybindings": [
+            "tenantry-namespace-ownership",
+            "tenantry-node-pools",
+        ],
     }
     assert all(rule["verbs"] == ["patch"] for rule in found)
 

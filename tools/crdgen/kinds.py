@@ -13,6 +13,9 @@ from tenantry.api.capsule import (
     tenant,
     tenant_owner,
 )
+from tenantry.api.tenantry import constants as tenantry_constants
+from tenantry.api.tenantry import node_pool
+from tenantry.api.tenantry import resources as tenantry_resources
 
 
 def _condition(name: str, type: str, part: str, description: str) -> definition.Column:
@@ -132,6 +135,53 @@ KINDS = (
         versions=(
             definition.Version(
                 name="v1beta1", struct=proxy_settings.GlobalProxySettings, columns=(READY, AGE)
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=tenantry_resources.NODE_POOLS,
+        short_names=("tnp",),
+        versions=(
+            definition.Version(
+                name=tenantry_constants.VERSION,
+                struct=node_pool.TenantNodePool,
+                # The name is the value of a label on every node of the pool.
+                name_facts={"maxLength": 63},
+                columns=(
+                    definition.Column(
+                        name="Tenant", path=".spec.tenant", description="Tenant of the nodes"
+                    ),
+                    definition.Column(
+                        name="Mode", path=".spec.mode", description="How strictly they are its"
+                    ),
+                    definition.Column(
+                        name="Nodes",
+                        type="integer",
+                        path=".status.desired",
+                        description="Nodes that the pool has",
+                    ),
+                    definition.Column(
+                        name="Dedicated",
+                        type="integer",
+                        path=".status.dedicated",
+                        description="Nodes that are dedicated",
+                    ),
+                    READY,
+                    _condition(
+                        "Complete",
+                        tenantry_constants.COMPLETE,
+                        "status",
+                        "Whether dedicated nodes have what they need",
+                    ),
+                    _condition(
+                        "Exclusive",
+                        tenantry_constants.EXCLUSIVE,
+                        "status",
+                        "Whether every pod is where it should be",
+                    ),
+                    STATUS,
+                    AGE,
+                ),
             ),
         ),
     ),

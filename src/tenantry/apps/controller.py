@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenantry.api.capsule import constants
-from tenantry.apps import settings
+from tenantry.apps import pools, settings
 from tenantry.runtime import events, manager
 from tenantry.tenancy import catalog, reservations, state
 from tenantry.tenancy import families as copied
@@ -37,13 +37,20 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
     part.add_work("classes", classes.run)
     tenant = tenants.TenantController(source, known, recorder, classes=classes.usable)
     counts = reservations.NamespaceReservations(source.client, options.namespace)
+    namespace = namespaces.NamespaceController(
+        source, known, on_outcome=tenant.note, concurrency=options.workers
+    )
+    pools.add(
+        part,
+        known,
+        recorder,
+        namespace_changed=namespace.controller.enqueue,
+    )
     for built in (
         platform.ConfigurationController(source, known),
         platform.ProvisioningController(source, known),
         platform.TenantOwnerController(source, known),
-        namespaces.NamespaceController(
-            source, known, on_outcome=tenant.note, concurrency=options.workers
-        ),
+        namespace,
         tenant,
         ledgers.LedgerController(source, known, counts),
         volumes.VolumeController(source, known),

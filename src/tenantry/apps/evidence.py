@@ -108,8 +108,9 @@ class Gatherer:
         if undecided:
             # That memory has all names, which is asked for, means that others do not exist.
             wanted = wanted.intersection(self._known.directory.tenant_names())
-        remembered = [self._known.directory.tenant_named(name) for name in wanted]
-        known = who.given(one for one in remembered if one is not None)
+        index = self._known.directory
+        remembered = [index.tenant_named(name) for name in wanted]
+        known = who.given(index.effective(one) for one in remembered if one is not None)
         async with asyncio.TaskGroup() as group:
             named_read = group.create_task(self._named(wanted - known.keys()))
             current_read = group.create_task(self._is_current()) if undecided else None
@@ -326,7 +327,8 @@ class Gatherer:
 
     async def _tenants(self) -> list[tenant.Tenant]:
         listed = await self._client.list(capsule.TENANTS)
-        return [state.tenant_view(raw).tenant for raw in listed.items]
+        index = self._known.directory
+        return [index.effective(state.tenant_view(raw).tenant) for raw in listed.items]
 
     async def _named(self, wanted: Collection[str]) -> list[tenant.Tenant]:
         """Read tenants by name; one that does not exist is simply not in the answer."""
@@ -338,7 +340,7 @@ class Gatherer:
             view = await self._client.get(capsule.TENANTS, name, decode=state.tenant_view)
         except errors.NotFound:
             return None
-        return view.tenant
+        return self._known.directory.effective(view.tenant)
 
 
 def _ownership(review: admission.Review) -> bool:

@@ -16,6 +16,7 @@ from urllib import parse
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
+from tenantry.api.tenantry import resources as tenantry
 from tenantry.directory import identity
 from tenantry.tenancy import ownership
 
@@ -330,6 +331,27 @@ def _validating(namespace: str) -> list[Object]:
             "sideEffects": _EVENTS,
         },
         _content(namespace),
+        {
+            # Who can bind pods goes past the scheduler; the scheduler itself need not wait for us.
+            "name": "bindings",
+            "rules": [_rule("", ["pods/binding", "bindings"], "C", "Namespaced")],
+            "namespaceSelector": tenants,
+            "matchConditions": [
+                {
+                    "name": "not-the-scheduler",
+                    "expression": "request.userInfo.username != 'system:kube-scheduler'",
+                },
+                _NOT_KUBE_SYSTEM,
+            ],
+            "sideEffects": "None",
+        },
+        {
+            "name": "nodepools",
+            "rules": [
+                _rule(tenantry.NODE_POOLS.group, [tenantry.NODE_POOLS.plural], "CU", "Cluster")
+            ],
+            "sideEffects": "None",
+        },
     ]
 
 

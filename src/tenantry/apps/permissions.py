@@ -7,7 +7,7 @@ from typing import Any
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
-from tenantry.apps import certificates, evidence, gateway, settings, webhook
+from tenantry.apps import certificates, evidence, gateway, pools, settings, webhook
 from tenantry.runtime import permissions
 from tenantry.tenancy import catalog, reservations, state
 from tenantry.tenancy.controllers import families, ledgers, namespaces, platform, tenants, volumes
@@ -30,6 +30,7 @@ ROLES: dict[str, tuple[permissions.Need, ...]] = {
         *volumes.NEEDS,
         *families.NEEDS,
         *catalog.NEEDS,
+        *pools.NEEDS,
         *LEASES,
     ),
     settings.WEBHOOK_SERVICE_ACCOUNT: (

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any
 
 import msgspec
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
-from tenantry.apps import audit, certificates, evidence, hooks, policies, settings
+from tenantry.apps import audit, certificates, evidence, fencing, hooks, policies, settings
 from tenantry.kube import errors
+from tenantry.nodes import policies as node_policies
+from tenantry.nodes import state as nodes
 from tenantry.runtime import (
     admission,
     apply,
@@ -71,24 +73,25 @@ VALIDATING = (
 )
 
 
-#: Kind -> name of the one object that we keep of it.
+#: Kind -> names of the objects that we keep of it.
 _KEPT = {
-    resources.MUTATING_WEBHOOKS: hooks.NAME,
-    resources.VALIDATING_WEBHOOKS: hooks.NAME,
-    resources.VALIDATING_POLICIES: hooks.POLICY,
-    resources.VALIDATING_POLICY_BINDINGS: hooks.POLICY,
+    resources.MUTATING_WEBHOOKS: (hooks.NAME,),
+    resources.VALIDATING_WEBHOOKS: (hooks.NAME,),
+    resources.VALIDATING_POLICIES: (hooks.POLICY, node_policies.NAME),
+    resources.VALIDATING_POLICY_BINDINGS: (hooks.POLICY, node_policies.NAME),
 }
 
 NEEDS = (
     audit.NEEDS
     + policies.NEEDS
+    + nodes.POOL_NEEDS
     + tuple(
         need
-        for resource, name in _KEPT.items()
+        for resource, names in _KEPT.items()
         for need in (
             permissions.Need(resource, (*permissions.READ, "create")),
             # Who could change the hooks of others could send them anything.
-            permissions.Need(resource, ("patch",), names=(name,)),
+            permissions.Need(resource, ("patch",), names=names),
         )
     )
 )
@@ -103,7 +106,10 @@ class Handlers:
         counts: reservations.NamespaceReservations,
         counters: admission.Counters,
         auditor: audit.Auditor,
+        fence: fencing.Fencing,
     ) -> None:
+        self._mutating = (*MUTATING, *fence.mutating)
+        self._validating = (*VALIDATING, *fence.validating)
         self._gather = gather
         self._auditor = auditor
         self._counts = counts
@@ -119,7 +125,7 @@ class Handlers:
 
     async def _mutate(self, review: admission.Review) -> admission.Verdict:
         known = await self._gather(review, proposing=True)
-        verdict = admission.run(MUTATING, review, known, counters=self._counters)
+        verdict = admission.run(self._mutating, review, known, counters=self._counters)
         if not verdict.allowed:
             # Who is let through here is judged, and told of, by the validating side.
             self._auditor.tell(review, verdict, known)
@@ -127,7 +133,7 @@ class Handlers:
 
     async def _validate(self, review: admission.Review) -> admission.Verdict:
         known = await self._gather(review)
-        verdict = admission.run(VALIDATING, review, known, counters=self._counters)
+        verdict = admission.run(self._validating, review, known, counters=self._counters)
         verdict = await self._counted(review, verdict, known)
         self._auditor.tell(review, verdict, known)
         return verdict
@@ -199,10 +205,10 @@ class Registration:
         )
         self._caches = {}
         self._done = False
-        for resource, name in _KEPT.items():
+        for resource, names in _KEPT.items():
             cache = source.informer(resource, views.as_bytes)
             self._caches[resource] = cache
-            self.controller.watches(cache, _only(name))
+            self.controller.watches(cache, _only(names))
         self.controller.enqueue(hooks.NAME)
 
     async def reconcile(self, _: str) -> None:
@@ -211,6 +217,7 @@ class Registration:
         client = hooks.endpoint(options.webhook_url, options.namespace, self._certificate.trust)
         for resource, wanted in (
             *hooks.policies(),
+            *node_policies.policies(options.controllers),
             *hooks.configurations(client, options.namespace, options.controllers),
         ):
             raw = self._caches[resource].get(wanted["metadata"]["name"])
@@ -226,8 +233,8 @@ class Registration:
         return "" if self._done else "webhook configurations are not written yet"
 
 
-def _only(name: str) -> Callable[[store.Event[bytes]], list[str]]:
-    return lambda event: [hooks.NAME] if event.key[1] == name else []
+def _only(names: Collection[str]) -> Callable[[store.Event[bytes]], list[str]]:
+    return lambda event: [hooks.NAME] if event.key[1] in names else []
 
 
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
@@ -263,6 +270,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         reservations.NamespaceReservations(source.client, options.namespace),
         server.counters,
         audit.Auditor(recorder, known.directory.tenant_named),
+        fencing.Fencing(nodes.Pools(source, known.directory)),
     )
     for path in (hooks.MUTATE, *hooks.UPSTREAM_MUTATING):
         server.route(path, handlers.mutate)

@@ -74,6 +74,8 @@ class Directory:
         self._by_tenant: dict[str, set[str]] = {}
         self._promoted: dict[tuple[str, str], owners.Promotion] = {}
         self._roster: identity.Roster | None = None
+        #: Tenant -> labels of its own nodes; see `effective`.
+        self._node_selectors: dict[str, dict[str, str]] = {}
 
     # What the watches tell.
 
@@ -129,6 +131,19 @@ class Directory:
                 self._config, self._tenant_owners.values(), self._controllers
             )
         return self._roster
+
+    def node_selector_changed(self, name: str, selector: dict[str, str]) -> None:
+        """Take note of the labels that a tenant's own nodes carry; none for a tenant without."""
+        _put(self._node_selectors, name, selector or None)
+
+    def effective(self, found: tenant.Tenant) -> tenant.Tenant:
+        """Return a tenant whose node selector leads to its own nodes; what it says itself wins."""
+        more = self._node_selectors.get(found.metadata.name)
+        if not more:
+            return found
+        selector = {**more, **found.spec.node_selector}
+        spec = msgspec.structs.replace(found.spec, node_selector=selector)
+        return msgspec.structs.replace(found, spec=spec)
 
     def tenant_named(self, name: str) -> tenant.Tenant | None:
         return self._tenants.get(name)

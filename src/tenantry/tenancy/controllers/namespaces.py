@@ -25,9 +25,10 @@ from tenantry.runtime import (
     informer,
     jsonpatch,
     permissions,
+    store,
     views,
 )
-from tenantry.tenancy import bindings, metadata, state, status, takeover
+from tenantry.tenancy import bindings, metadata, promotions, state, status, takeover
 
 Object = dict[str, Any]
 
@@ -101,7 +102,17 @@ class NamespaceController:
                 lambda event: known.members(known.tenants_of_configuration(event)),
             )
             .watches(known.promotions, lambda event: self._siblings(event.key[0]))
+            .watches(known.promoted, lambda event: self._siblings(event.key[0]))
+            .watches(known.namespaces, self._relabelled)
         )
+
+    def _relabelled(self, event: store.Event[directory.NamespaceView]) -> list[str]:
+        """Return the namespaces where accounts of this one are bound by rules that select it."""
+        old, new = event.old, event.new
+        same = old is not None and new is not None and old.labels == new.labels
+        if same or not self._known.promoted.list(event.key[1]):
+            return []
+        return self._siblings(event.key[1])
 
     def _siblings(self, namespace: str) -> list[str]:
         name = self._known.directory.tenant_of(namespace)
@@ -115,6 +126,7 @@ class NamespaceController:
             if view is not None and view.tenant is None:
                 await self._prune(name, {})
             return
+        owner = self._known.directory.effective(owner)
         if view.tenant_uid != owner.metadata.uid:
             problem = STALE_REFERENCE.format(found=view.tenant_uid, wanted=owner.metadata.uid)
             self._note(view, owner, error=problem)
@@ -138,7 +150,11 @@ class NamespaceController:
 
     async def _bind(self, view: directory.NamespaceView, owner: tenant.Tenant) -> None:
         wanted = bindings.desired(
-            owner, view.name, view.labels, self._known.directory.owners_of(owner)
+            owner,
+            view.name,
+            view.labels,
+            self._known.directory.owners_of(owner),
+            promotions.bindings(self._known.grants(owner), view.name),
         )
         done = await asyncio.gather(
             *(self._grant(binding) for binding in wanted.values()), return_exceptions=True
@@ -191,7 +207,9 @@ class NamespaceController:
         }
         if wanted.annotations:
             desired["metadata"]["annotations"] = dict(wanted.annotations)
-        stale = stale_keys(observed, wanted, recorded(owner, view.name))
+        options = owner.spec.namespace_options
+        only = options is not None and options.managed_metadata_only
+        stale = stale_keys(observed, wanted, recorded(owner, view.name), only=only)
         if stale:
             # Whoever created the namespace owns these keys too, by our own mutation of the
             # request, so giving up our share would leave them.
@@ -224,14 +242,17 @@ def recorded(owner: tenant.Tenant, namespace: str) -> metadata.Metadata:
 
 
 def stale_keys(
-    observed: Object, wanted: metadata.Metadata, before: metadata.Metadata
+    observed: Object, wanted: metadata.Metadata, before: metadata.Metadata, *, only: bool = False
 ) -> list[jsonpatch.Operation]:
     """Return the patch that removes what was once managed and is no longer wanted; pure.
 
     :param before: what is on record as managed
+    :param only: there shall be nothing else, whoever wrote it
     """
     labels, annotations = takeover.managed_keys(observed, before)
     found = metadata.of(observed)
+    if only:
+        labels, annotations = set(found.labels), set(found.annotations)
     operations: list[jsonpatch.Operation] = []
     for part, managed, present, keep in (
         ("labels", labels, found.labels, wanted.labels),

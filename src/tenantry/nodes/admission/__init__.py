@@ -1,0 +1,1 @@
+"""Admission steps of dedicated nodes: pure, `(review, evidence) -> allow, deny or patch`."""
