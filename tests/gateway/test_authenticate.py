@@ -71,6 +71,17 @@ async def test_an_answer_holds_for_ten_seconds() -> None:
     assert server.asked == ["a", "a"]
 
 
+async def test_who_must_be_told_for_longer_is_asked_sooner() -> None:
+    found, server, clock = make(accepted)
+    await found.identify(caller("a"))
+    clock.now += 4.9
+    await found.identify(caller("a"), margin=5.0)
+    assert len(server.asked) == 1
+    clock.now += 0.2
+    await found.identify(caller("a"), margin=5.0)
+    assert len(server.asked) == 2
+
+
 async def test_all_who_wait_share_one_question_and_none_spoils_it() -> None:
     found, server, _ = make(accepted)
     server.go.clear()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from tenantry.api.capsule import constants
-from tenantry.cli import options, run
+from tenantry.cli import options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,13 +45,7 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
 
 @click.command("gateway")
 @options.kubeconfig
-@click.option(
-    "--namespace",
-    default=constants.CONTROLLER_NAMESPACE,
-    envvar="NAMESPACE",
-    show_default=True,
-    help="The platform's own namespace.",
-)
+@options.namespace
 @click.option(
     "--capsule-configuration-name",
     "configuration_name",
@@ -234,13 +228,7 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     is_flag=True,
     help="Let several gateways on this machine share the port.",
 )
-@click.option(
-    "--probes",
-    default="127.0.0.1:8081",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where /healthz, /readyz and /metrics are served.",
-)
+@options.probes
 @click.option(
     "--linger",
     type=click.FloatRange(0, 60),
@@ -257,20 +245,7 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     metavar="SECONDS",
     help="How long requests may go on then.",
 )
-@click.option(
-    "--log-level",
-    default="info",
-    show_default=True,
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    help="Least level.",
-)
-@click.option(
-    "--log-format",
-    default="text",
-    show_default=True,
-    type=click.Choice(["text", "json"]),
-    help="Form of a log line.",
-)
+@options.logging
 @_nothing("--allowed-paths")
 @_nothing("--rolebindings-resync-period")
 @_nothing("--disable-caching", flag=True)
@@ -317,7 +292,7 @@ def command(
         )
     if not enable_ssl and (certificate is not None or key is not None):
         raise click.UsageError("a certificate has no use with --enable-ssl=false")
-    probe_host, probe_port = run.address("--probes", probes)
+    probe_host, probe_port = options.address("--probes", probes)
     if workers > 1:
         grace = others["linger"] + others["grace"] + 10.0
         given = sys.argv[1:]

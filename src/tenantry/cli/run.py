@@ -19,10 +19,7 @@ def settings(function: F) -> F:
     """Add the options of a process that plays roles."""
     for option in reversed(
         (
-            click.option(
-                "--namespace", default=constants.CONTROLLER_NAMESPACE, envvar="NAMESPACE",
-                show_default=True, help="The platform's own namespace.",
-            ),
+            options.namespace,
             click.option(
                 "--configuration-name", default=constants.CONFIGURATION_NAME, show_default=True,
                 help="CapsuleConfiguration to use.",
@@ -35,10 +32,7 @@ def settings(function: F) -> F:
                 "--workers", type=click.IntRange(1, 64), default=8, show_default=True,
                 help="Namespaces reconciled at a time.",
             ),
-            click.option(
-                "--probes", "probes", default="127.0.0.1:8081", show_default=True,
-                metavar="HOST:PORT", help="Where /healthz, /readyz and /metrics are served.",
-            ),
+            options.probes,
             click.option(
                 "--webhook", "webhook", default="127.0.0.1:9443", show_default=True,
                 metavar="HOST:PORT", help="Where admission reviews are served.",
@@ -58,14 +52,7 @@ def settings(function: F) -> F:
                 "--drain", type=click.FloatRange(0, 60), default=8.0, show_default=True,
                 metavar="SECONDS", help="How long webhooks go on serving after a stop.",
             ),
-            click.option(
-                "--log-level", default="info", show_default=True,
-                type=click.Choice(["debug", "info", "warning", "error"]), help="Least level.",
-            ),
-            click.option(
-                "--log-format", default="text", show_default=True,
-                type=click.Choice(["text", "json"]), help="Form of a log line.",
-            ),
+            options.logging,
         )
     ):  # fmt: skip
         function = option(function)
@@ -89,8 +76,8 @@ def start(
     from tenantry.runtime import logs
 
     logs.configure(level=log_level, format=log_format)
-    probe_host, probe_port = address("--probes", probes)
-    webhook_host, webhook_port = address("--webhook", webhook)
+    probe_host, probe_port = options.address("--probes", probes)
+    webhook_host, webhook_port = options.address("--webhook", webhook)
     chosen = app_settings.Settings(
         probe_host=probe_host,
         probe_port=probe_port,
@@ -99,14 +86,6 @@ def start(
         **others,
     )
     sys.exit(apps.run(roles, options.credentials(kubeconfig, context), chosen))
-
-
-def address(option: str, text: str) -> tuple[str, int]:
-    """Read HOST:PORT."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise click.BadParameter(f"{text!r} is not HOST:PORT", param_hint=option)
-    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 @click.command("run")

@@ -156,15 +156,16 @@ class Authenticator:
                 return Caller("", who, asked, self._key(b"c", der, asked), ends)
         raise errors.Unauthenticated
 
-    def known(self, caller: Caller) -> identity.Identity | None:
+    def known(self, caller: Caller, *, margin: float = 0.0) -> identity.Identity | None:
         """Return the identity if nobody has to be asked.
 
+        :param margin: seconds for which the answer must still hold
         :raises Refused: when it is known to be refused
         """
         if caller.immediate is not None:
             return caller.immediate
         now = self._monotonic()
-        found = self._accepted.get(caller.key, now)
+        found = self._accepted.get(caller.key, now + margin)
         if found is None:
             refused = self._refused.get(caller.key, now)
             if refused is not None:
@@ -185,12 +186,13 @@ class Authenticator:
                 return found
         return None
 
-    async def identify(self, caller: Caller) -> identity.Identity:
+    async def identify(self, caller: Caller, *, margin: float = 0.0) -> identity.Identity:
         """Return the identity, asking the API server once for all who wait for the same.
 
+        :param margin: seconds for which an answer from before must still hold
         :raises Refused: when the caller is not who it claims to be
         """
-        found = self.known(caller)
+        found = self.known(caller, margin=margin)
         if found is not None:
             return found
         task = self._asking.get(caller.key)

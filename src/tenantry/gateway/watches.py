@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds in which several changes are one, and between two looks at whether callers still are.
 _DEBOUNCE, _RECHECK = 0.3, 4.0
+#: Seconds for which an answer about a caller must still hold: with the above, ten at most.
+_MARGIN = 5.0
 #: How often rights are asked about after a change: API servers hear of it at different times.
 _ROUNDS = 2
 #: Questions at a time.
@@ -166,7 +168,7 @@ class Watches:
 
         async def again(found: list[Watch]) -> None:
             try:
-                who = await self._authenticator.identify(found[0].caller)
+                who = await self._authenticator.identify(found[0].caller, margin=_MARGIN)
             except errors.Refused as error:
                 # Only an answer ends a watch, not that there was none.
                 if error.code < 500:
