@@ -52,6 +52,14 @@ def command() -> None:
     "--api-servers", type=int, metavar="N", help="How many API servers.  [default: as before, or 1]"
 )
 @click.option(
+    "--without-pod-node-selector",
+    "odd",
+    type=click.IntRange(1),
+    multiple=True,
+    metavar="NUMBER",
+    help="Start this API server (from 1) without PodNodeSelector, for trying out the check.",
+)
+@click.option(
     "--api-port",
     type=int,
     metavar="PORT",
@@ -69,6 +77,7 @@ def up(
     nodes: str | None,
     gpus_per_node: int | None,
     api_servers: int | None,
+    odd: tuple[int, ...],
     api_port: int | None,
     bin_dir: str,
 ) -> None:
@@ -88,6 +97,8 @@ def up(
     options = platforms.Options(
         nodes=wanted,
         api_servers=api_servers,
+        own_addresses=True,
+        odd_servers=odd,
         api_port=api_port,
         bin_dir=bin_dir,
         manifests=manifests,

@@ -49,7 +49,7 @@ def ensure(described: plan.Plan, paths: state.Layout, now: float) -> None:
     proxy = _authority(paths, PROXY_CA, now)
     if state.read(paths.pki / "service-account.key") is None:
         _store(paths, "service-account", authority.signing_key())
-    _store(paths, "serving", cluster.issue_server(SERVER_NAMES, now))
+    _store(paths, "serving", cluster.issue_server((*SERVER_NAMES, *described.addresses), now))
     # Where tenants find the API: the same authority, so that one kubeconfig's trust fits both.
     _store(paths, "gateway", cluster.issue_server(SERVER_NAMES, now))
     _store(paths, "etcd-server", etcd.issue_server(("127.0.0.1", "localhost"), now))

@@ -55,6 +55,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     binaries: Mapping[str, str]
     #: Port per API server; kubeconfigs point at the first.
     api_ports: tuple[int, ...]
+    #: Address per API server, all of which have the same port then; empty = one port each.
+    addresses: tuple[str, ...] = ()
+    #: Numbers, from 1, of API servers without the admission plugin PodNodeSelector.
+    odd_servers: tuple[int, ...] = ()
     #: Port per listener that only the platform itself knows: unit or "role.port" -> port.
     ports: Mapping[str, int] = {}
     components: tuple[str, ...] = OPTIONAL
@@ -68,7 +72,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def server(self) -> str:
-        return f"https://127.0.0.1:{self.api_ports[0]}"
+        return self.servers[0]
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Return the address of each API server as a URL."""
+        hosts = self.addresses or ("127.0.0.1",) * len(self.api_ports)
+        return tuple(
+            f"https://{host}:{port}" for host, port in zip(hosts, self.api_ports, strict=True)
+        )
 
 
 def listeners(components: tuple[str, ...], roles: tuple[Role, ...]) -> tuple[str, ...]:

@@ -174,16 +174,20 @@ def _api_server(described: plan.Plan, paths: state.Layout, index: int) -> Proces
     pki = paths.pki
     name = api_server_names(described)[index]
     port = described.api_ports[index]
+    own = described.addresses[index] if described.addresses else ""
+    plugins = ["NodeRestriction", "PodNodeSelector"]
+    if index + 1 in described.odd_servers:
+        plugins.remove("PodNodeSelector")
     flags = _flags(
         etcd_servers=f"https://127.0.0.1:{described.ports[plan.ETCD]}",
         etcd_cafile=pki / "etcd-ca.crt",
         etcd_certfile=pki / "etcd-client.crt",
         etcd_keyfile=pki / "etcd-client.key",
-        bind_address="127.0.0.1",
+        bind_address=own or "127.0.0.1",
         secure_port=port,
-        advertise_address="127.0.0.1",
+        advertise_address=own or "127.0.0.1",
         # Endpoints may not hold loopback addresses; nothing here reaches the API through them.
-        endpoint_reconciler_type="none",
+        endpoint_reconciler_type="lease" if own else "none",
         tls_cert_file=pki / "serving.crt",
         tls_private_key_file=pki / "serving.key",
         client_ca_file=pki / "ca.crt",
@@ -192,7 +196,7 @@ def _api_server(described: plan.Plan, paths: state.Layout, index: int) -> Proces
         service_account_issuer="https://kubernetes.default.svc.cluster.local",
         service_cluster_ip_range=credentials.SERVICE_RANGE,
         authorization_mode="Node,RBAC",
-        enable_admission_plugins="NodeRestriction,PodNodeSelector",
+        enable_admission_plugins=",".join(plugins),
         enable_aggregator_routing="true",
         allow_privileged="true",
         requestheader_client_ca_file=pki / "front-proxy-ca.crt",
@@ -211,7 +215,7 @@ def _api_server(described: plan.Plan, paths: state.Layout, index: int) -> Proces
     return Process(
         unit=supervision.Unit(name=name, after=(plan.ETCD,), start_timeout=120.0),
         argv=(described.binaries[plan.API_SERVER], *flags),
-        probe=Probe(url=f"https://127.0.0.1:{port}/readyz", ca=pki / "ca.crt"),
+        probe=Probe(url=f"{described.servers[index]}/readyz", ca=pki / "ca.crt"),
     )
 
 

@@ -18,6 +18,7 @@ import msgspec
 from tenantry.core import clock
 from tenantry.core import errors as core_errors
 from tenantry.local import (
+    addresses,
     children,
     errors,
     nodes,
@@ -53,6 +54,10 @@ class Options:
     api_servers: int | None = None
     #: Port of the first API server; 0 = any other than now.
     api_port: int | None = None
+    #: Whether several API servers shall have an address each, and one port.
+    own_addresses: bool = False
+    #: Numbers, from 1, of API servers to start without the admission plugin PodNodeSelector.
+    odd_servers: tuple[int, ...] = ()
     bin_dir: str = ""
     #: Whether binaries that are not there are to be got; else that is an error.
     make_binaries: bool = True
@@ -219,6 +224,8 @@ class Platform:
             environ[binaries.BIN_DIR] = options.bin_dir
         found = binaries.resolve(wanted, environ=environ, report=report, make=options.make_binaries)
         described = self._plan(options, before, found)
+        if options.own_addresses and len(described.api_ports) > 1:
+            described = self._with_addresses(described, report)
         with report.step("certificates"):
             credentials.ensure(described, self.paths, clock.wall())
             for path, content in plane.files(self.paths).items():
@@ -238,7 +245,7 @@ class Platform:
         avoid = self._ports_of_others()
         api_ports = ports.choose_api(
             servers,
-            before.api_ports if before else (),
+            (before.api_ports[:1] if before.addresses else before.api_ports) if before else (),
             name=self.name,
             wanted=options.api_port,
             avoid=avoid,
@@ -255,12 +262,27 @@ class Platform:
                 avoid=avoid | set(api_ports),
             ),
             components=options.components,
+            odd_servers=options.odd_servers,
             nodes=options.nodes
             if options.nodes is not None
             else (before.nodes if before else default),
             manifests=options.manifests,
             roles=options.roles,
             durable=options.durable,
+        )
+
+    def _with_addresses(self, described: plan.Plan, report: progress.Progress) -> plan.Plan:
+        """Give each API server an address of its own, where this machine lets us."""
+        count = len(described.api_ports)
+        found = addresses.own(self.name, count)
+        if not found:
+            report.note(
+                f"no {count} addresses for the API servers, so each has a port of its own and the "
+                f"EndpointSlice kubernetes stays empty; {addresses.REMEDY}"
+            )
+            return described
+        return msgspec.structs.replace(
+            described, addresses=found, api_ports=described.api_ports[:1] * count
         )
 
     def _ports_of_others(self) -> set[int]:

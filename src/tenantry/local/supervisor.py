@@ -174,7 +174,7 @@ class Supervisor:
             reason=self.machine.failure,
             pid=os.getpid(),
             started=self.started,
-            servers=tuple(f"https://127.0.0.1:{port}" for port in self.plan.api_ports),
+            servers=self.plan.servers,
             kubeconfig=str(self.paths.admin_kubeconfig),
             units=tuple(self._unit(known) for known in self.machine.states.values()),
         )

@@ -134,6 +134,8 @@ class Planes:
         components: Sequence[str] = (plan.CONTROLLER_MANAGER,),
         nodes: tuple[dict[str, Any], ...] = (),
         api_servers: int = 1,
+        own_addresses: bool = False,
+        odd_servers: Sequence[int] = (),
         manifests: Sequence[str] = (),
         roles: Sequence[plan.Role] = (),
     ) -> Plane:
@@ -151,6 +153,8 @@ class Planes:
         options = platforms.Options(
             nodes=nodes,
             api_servers=api_servers,
+            own_addresses=own_addresses,
+            odd_servers=tuple(odd_servers),
             components=tuple(components),
             manifests=tuple(manifests),
             roles=tuple(roles),

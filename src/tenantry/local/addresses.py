@@ -1,0 +1,51 @@
+"""Addresses of this machine for API servers that shall look like several machines.
+
+The API server does not list loopback addresses in the EndpointSlice `kubernetes`. So addresses of
+the block for benchmarks (RFC 2544) are put on the loopback interface, which needs the right to
+configure the network; where somebody did that before, no right is needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import zlib
+
+#: What to say to somebody who may not.
+REMEDY = "as root, add some: ip address add 198.18.0.1/32 dev lo (see the guide)"
+
+_TIMEOUT = 10.0
+
+
+def wanted(name: str, count: int) -> tuple[str, ...]:
+    """Return the addresses of a platform, which depend on its name only; pure."""
+    block = zlib.crc32(name.encode()) % 250
+    return tuple(f"198.18.{block}.{number}" for number in range(1, count + 1))
+
+
+def own(name: str, count: int) -> tuple[str, ...]:
+    """Return as many addresses that servers can listen on; () where that cannot be had."""
+    found = wanted(name, count)
+    for address in found:
+        if not _usable(address) and not _added(address):
+            return ()
+    return found
+
+
+def _usable(address: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address, 0))
+        except OSError:
+            return False
+    return True
+
+
+def _added(address: str) -> bool:
+    tool = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    if tool is None:
+        return False
+    command = [tool, "address", "add", f"{address}/32", "dev", "lo"]
+    done = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False)
+    return done.returncode == 0 and _usable(address)
