@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html.parser
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
 
 from tenantry.cli import main
+from tenantry.scheduler.scenarios import world
+from tenantry.scheduler.simulation import charts, page, replay
 
 SNAPSHOTS = pathlib.Path(__file__).parents[1] / "fixtures/scheduler/snapshots"
 
@@ -91,9 +95,71 @@ def test_page(capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path) -> Non
     reader = Reader()
     reader.feed(content)
     text = " ".join(" ".join(reader.text).split())
-    for heading in ("Occupancy", "Queues", "Nodes at the end", "Shares at the end", "Time"):
+    for heading in (
+        "What happened",
+        "Who holds the GPUs",
+        "Pods in each cycle",
+        "Fair shares",
+        "How full the nodes are",
+        "Shares at the end",
+        "Who waits, and why",
+        "Time",
+    ):
         assert heading in text
-    assert "100 pods were started and 100 evicted" in text
-    assert reader.tags.count("polyline") == 3 + 2 * 2
-    assert "<script" not in content
-    assert "http" not in content
+    assert "Cycle 1: 100 pods of queue queue-a , which holds more than its due" in text
+    assert "Cycle 2: pods started: 100 of queue queue-b ." in text
+    assert "Cycle 3: nothing had to be decided; 100 pods wait." in text
+    assert reader.tags.count("svg") >= 4
+    # The start and three cycles, for each queue: what it holds is drawn as a line with dots.
+    assert content.count('class="dots"') == 2 * 4
+    # Self-contained: no script, nothing to fetch; the one address is a name space.
+    assert "script" not in reader.tags
+    assert set(re.findall(r"https?://[^\s\"'<>]+", content)) == {"http://www.w3.org/2000/svg"}
+    assert len(content) < 200_000
+
+
+def test_equal_simulations_make_equal_charts() -> None:
+    def drawn() -> str:
+        return charts.stacked("x", ["start", "cycle 1"], [("a", [1, 2], False)], unit="GPUs")
+
+    assert drawn() == drawn()
+
+
+def test_many_cycles_are_drawn_as_areas_and_many_queues_together() -> None:
+    made = world.World()
+    for index in range(20):
+        made.node(f"n{index:02d}", gpus=1)
+    for index in range(20):
+        made.queue(f"q{index:02d}", 1)
+        made.job(f"j{index:02d}", f"q{index:02d}", created=float(index))
+    one = replay.run(made.seen, made.engine.config, cycles=1, now=world.NOW)[0]
+    many = [dataclasses.replace(one, number=number) for number in range(1, 41)]
+    text = page.render(many, "many")
+    assert "13 other queues" in text
+    assert "20 of queue" not in text
+    assert 'class="series serie-0' in text
+    assert "And " in text
+
+
+def test_jobs_that_wait_alike_are_told_together() -> None:
+    made = world.World()
+    made.node("n", gpus=1)
+    made.queue("q", 9)
+    for index in range(4):
+        made.job(f"j{index}", "q", created=float(index))
+    played = replay.run(made.seen, made.engine.config, cycles=2, now=world.NOW)
+    text = page.render(played, "waiting", replay.start(made.seen, made.engine.config, now=0.0))
+    assert "ns/j1, ns/j2, ns/j3" in text
+    assert "Resources were not found for the pod due to" in text
+
+
+def test_names_are_escaped() -> None:
+    made = world.World()
+    made.node("n<b>", gpus=1)
+    made.queue("<script>alert(1)</script>", 9)
+    made.job("j", "<script>alert(1)</script>")
+    made.job("k", "<script>alert(1)</script>", created=2.0)
+    played = replay.run(made.seen, made.engine.config, cycles=1, now=world.NOW)
+    reader = Reader()
+    reader.feed(page.render(played, "<script>"))
+    assert "script" not in reader.tags

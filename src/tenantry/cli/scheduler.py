@@ -71,8 +71,11 @@ def simulate(
         whatif.set_bound(read.seen, text)
     for text in limit:
         whatif.set_bound(read.seen, text, limit=True)
+    before = replay.start(read.seen, read.settings, now=now) if html is not None else None
     played = replay.run(read.seen, read.settings, cycles=cycles, now=now, period=period)
     printers.show(report.as_json(played), output, lambda: report.as_text(played))
     if html is not None:
-        html.write_text(page.render(played, f"Simulation of {snapshot.name}"), encoding="utf-8")
+        html.write_text(
+            page.render(played, f"Simulation of {snapshot.name}", before), encoding="utf-8"
+        )
         click.echo(f"Wrote {html}", err=True)

@@ -1,56 +1,59 @@
-"""One HTML page that tells a simulation: charts of shares and occupancy, and why jobs wait.
+"""One HTML page that tells a simulation: what happened, who holds what, and why jobs wait.
 
-Self-contained: no script, no request. The charts are few and plain, so that the page needs no
-charting library in a browser that may be offline.
+Self-contained: one file, no script, no request, so that it can be mailed and opened anywhere.
 """
 
 from __future__ import annotations
 
+import collections
 import html
 from collections.abc import Sequence
 
-from tenantry.scheduler.simulation import replay
+from tenantry.scheduler.simulation import charts, replay
 
-_COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#65a30d")
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 240, 56, 28, 12
-_MOST_QUEUES = 8
-_MOST_CELLS = 2000
+_MOST_QUEUES = 7
+_MOST_SENTENCES = 20
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; color: #1f2937;
-  background: #fff; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
-p { color: #4b5563; max-width: 46rem; }
-table { border-collapse: collapse; font-size: .9rem; width: 100%; }
-th, td { text-align: left; padding: .25rem .7rem; border-bottom: 1px solid #e5e7eb; }
+:root { color-scheme: light; }
+body { font: 15px/1.55 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
+  margin: 2rem auto 4rem; max-width: 62rem; color: #1f2937; background: #fff; padding: 0 1.2rem; }
+h1 { font-size: 1.7rem; margin-bottom: .3rem; }
+h2 { font-size: 1.2rem; margin: 2.6rem 0 .3rem; }
+p, li { color: #374151; max-width: 50rem; } p.note { color: #6b7280; font-size: .9rem; }
+table { border-collapse: collapse; font-size: .9rem; width: 100%; margin-top: .6rem; }
+th { color: #6b7280; font-weight: 600; vertical-align: bottom; }
+th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid #e5e7eb; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.key { display: inline-block; margin-right: 1.2rem; white-space: nowrap; }
-.key i { display: inline-block; width: 1.1rem; height: .25rem; margin: 0 .4rem .2rem 0; }
-.nodes { display: flex; flex-wrap: wrap; gap: 2px; } .nodes b { width: 12px; height: 12px; }
-svg { max-width: 100%; height: auto; } text { font: 11px system-ui, sans-serif; fill: #6b7280; }
+.figures { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.2rem 0; }
+.figures div { border: 1px solid #e5e7eb; border-radius: .5rem; padding: .5rem 1.1rem; }
+.figures b { display: block; font-size: 1.5rem; line-height: 1.3; }
+.figures span { color: #6b7280; font-size: .85rem; }
+svg { width: 100%; height: auto; display: block; }
 """
 
-Series = tuple[str, str, str, list[float]]
 
+def render(played: Sequence[replay.Cycle], title: str, start: replay.Cycle | None = None) -> str:
+    """Return the page.
 
-def render(played: Sequence[replay.Cycle], title: str) -> str:
-    """Return the page."""
+    :param start: the cluster before the first cycle
+    """
+    shown = [*([start] if start is not None else []), *played]
     last = played[-1]
-    binds = sum(len(one.decided.binds) for one in played)
-    evictions = sum(len(one.decided.evictions) for one in played)
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8>",
         "<meta name=viewport content='width=device-width'>",
         f"<title>{_e(title)}</title><style>{_STYLE}</style>",
         f"<h1>{_e(title)}</h1>",
-        f"<p>{len(played)} scheduling cycles were played on a copy of the cluster. Pods that were "
-        f"started run on, pods that were evicted came back and waited. In all "
-        f"<strong>{binds}</strong> pods were started and <strong>{evictions}</strong> evicted; at "
-        f"the end <strong>{last.gpus[1] / 1000:g}</strong> of "
-        f"<strong>{last.gpus[0] / 1000:g}</strong> GPUs are in use and "
-        f"<strong>{last.pending}</strong> pods wait.</p>",
-        _occupancy(played),
-        _queues(played),
+        "<p>A scheduler decides, cycle after cycle, which waiting pods start on which node, and "
+        "which running pods must make room. This page shows what it would decide for a copy of "
+        "this cluster. In the simulation a pod that is started runs on, and one that is evicted "
+        "comes back and waits.</p>",
+        _figures(played, last),
+        _story(played),
+        _holders(shown),
+        _pods(played),
+        _fairness(shown),
         _nodes(last),
         _shares(last),
         _waiting(last),
@@ -61,109 +64,162 @@ def render(played: Sequence[replay.Cycle], title: str) -> str:
     return "\n".join(parts)
 
 
-def _occupancy(played: Sequence[replay.Cycle]) -> str:
-    series: list[Series] = [
-        ("GPUs in the cluster", "#9ca3af", "4 3", [one.gpus[0] / 1000 for one in played]),
-        ("GPUs in use", _COLOURS[0], "", [one.gpus[1] / 1000 for one in played]),
-        ("pending pods", _COLOURS[1], "", [float(one.pending) for one in played]),
-    ]
+def _figures(played: Sequence[replay.Cycle], last: replay.Cycle) -> str:
+    started = sum(len(one.decided.binds) for one in played)
+    evicted = sum(len(one.decided.evictions) for one in played)
+    boxes = (
+        (str(len(played)), "cycles played"),
+        (str(started), "pods started"),
+        (str(evicted), "pods evicted"),
+        (f"{last.gpus[1] / 1000:g} of {last.gpus[0] / 1000:g}", "GPUs in use at the end"),
+        (str(last.pending), "pods waiting at the end"),
+    )
+    inner = "".join(f"<div><b>{number}</b><span>{text}</span></div>" for number, text in boxes)
+    return f"<div class=figures>{inner}</div>"
+
+
+def _story(played: Sequence[replay.Cycle]) -> str:
+    sentences = [sentence for one in played for sentence in _sentences(one)]
+    more = len(sentences) - _MOST_SENTENCES
+    items = "".join(f"<li>{text}</li>" for text in sentences[:_MOST_SENTENCES])
     return (
-        "<h2>Occupancy</h2><p>How much of the cluster is in use at the end of each cycle, and how "
-        "many pods wait. GPUs that are only planned for a pod, because others must leave first, "
-        "count as in use by those who leave.</p>" + _chart(series, played)
+        f"<h2>What happened</h2><ul>{items}</ul>"
+        f"{f'<p class=note>And {more} more such lines.</p>' if more > 0 else ''}"
     )
 
 
-def _queues(played: Sequence[replay.Cycle]) -> str:
-    last = {share.name: share for share in played[-1].shares}
-    parents = {share.parent for share in last.values()}
-    leaves = [share for share in last.values() if share.name not in parents]
-    leaves.sort(key=lambda share: (-max(share.request, share.allocated), share.name))
-    series: list[Series] = []
-    for index, leaf in enumerate(leaves[:_MOST_QUEUES]):
-        colour = _COLOURS[index]
-        of = [{share.name: share for share in one.shares}.get(leaf.name) for one in played]
-        series.append(
-            (leaf.name, colour, "", [s.allocated / 1000 if s is not None else 0.0 for s in of])
+def _sentences(one: replay.Cycle) -> list[str]:
+    """Tell one cycle in words, evictions by action and queues."""
+    where = f"<b>Cycle {one.number}:</b>"
+    found = []
+    moves = collections.Counter(
+        (
+            eviction.action,
+            one.queues.get(eviction.task.job or ("", ""), ""),
+            one.queues.get(eviction.evictor or ("", ""), ""),
         )
-        series.append(
-            (
-                f"{leaf.name}: fair share",
-                colour,
-                "3 3",
-                [max(s.fair, 0) / 1000 if s is not None else 0.0 for s in of],
-            )
+        for eviction in one.decided.evictions
+    )
+    for (action, loser, winner), number in sorted(moves.items()):
+        pods = f"{number} {'pod' if number == 1 else 'pods'} of queue <b>{_e(loser)}</b>"
+        verb = "was" if number == 1 else "were"
+        why = {
+            "reclaim": f"which holds more than its due, {verb} asked to leave: queue "
+            f"<b>{_e(winner)}</b> reclaims its fair share.",
+            "preempt": f"{verb} asked to leave in favour of more important jobs of that queue.",
+            "consolidation": f"{verb} asked to move together, so that a larger job of queue "
+            f"<b>{_e(winner)}</b> finds room.",
+            "stalegangeviction": f"{verb} stopped, because too few pods of their group are left.",
+        }.get(action, f"{verb} evicted by {_e(action)}.")
+        comma = "," if action == "reclaim" else ""
+        found.append(f"{where} {pods}{comma} {why}")
+    started = collections.Counter(
+        one.queues.get(bind.task.job or ("", ""), "") for bind in one.decided.binds
+    )
+    planned = len(one.decided.plans)
+    texts = [f"{number} of queue <b>{_e(queue)}</b>" for queue, number in sorted(started.items())]
+    if texts:
+        found.append(f"{where} pods started: {', '.join(texts)}.")
+    if planned:
+        found.append(
+            f"{where} {planned} {'pod has' if planned == 1 else 'pods have'} a place reserved and "
+            f"{'starts' if planned == 1 else 'start'} as soon as the others have left."
         )
-    note = ""
-    if len(leaves) > _MOST_QUEUES:
-        note = f"<p>The {_MOST_QUEUES} largest of {len(leaves)} queues are drawn.</p>"
+    if not found:
+        waiting = f"; {one.pending} pods wait" if one.pending else ""
+        found.append(f"{where} nothing had to be decided{waiting}.")
+    return found
+
+
+def _largest(shown: Sequence[replay.Cycle]) -> tuple[list[str], int]:
+    """Return the leaf queues that matter most, and how many are left out."""
+    parents = {share.parent for one in shown for share in one.shares}
+    size: dict[str, float] = collections.defaultdict(float)
+    for one in shown:
+        for share in one.shares:
+            if share.name not in parents:
+                size[share.name] = max(size[share.name], share.allocated, share.request)
+    names = sorted(size, key=lambda name: (-size[name], name))
+    names = [name for name in names if size[name]] or names
+    return sorted(names[:_MOST_QUEUES]), max(len(names) - _MOST_QUEUES, 0)
+
+
+def _labels(shown: Sequence[replay.Cycle]) -> list[str]:
+    return ["start" if one.number == 0 else f"cycle {one.number}" for one in shown]
+
+
+def _course(shown: Sequence[replay.Cycle], queue: str, field: str) -> list[float]:
+    by_name = [{share.name: share for share in one.shares} for one in shown]
+    return [
+        max(getattr(shares[queue], field), 0) / 1000 if queue in shares else 0.0
+        for shares in by_name
+    ]
+
+
+def _holders(shown: Sequence[replay.Cycle]) -> str:
+    queues, others = _largest(shown)
+    series: list[charts.Series] = [
+        (queue, _course(shown, queue, "allocated"), False) for queue in queues
+    ]
+    whole = [one.gpus[0] / 1000 for one in shown]
+    held = [sum(values[i] for _, values, _ in series) for i in range(len(shown))]
+    if others:
+        roots = [sum(max(s.allocated, 0) for s in one.shares if not s.parent) for one in shown]
+        rest = [max(root / 1000 - own, 0.0) for root, own in zip(roots, held, strict=True)]
+        series.append((f"{others} other queues", rest, False))
+        held = [own + more for own, more in zip(held, rest, strict=True)]
+    idle = [max(a - b, 0.0) for a, b in zip(whole, held, strict=True)]
+    series.append(("idle", idle, False))
     return (
-        "<h2>Queues</h2><p>Solid: the GPUs that a queue holds or has planned. Dotted: its fair "
-        "share, that is what it may claim back from others. A solid line above the dotted one of "
-        "the same colour is borrowed; one below it, with pods waiting, is owed.</p>"
-        + _chart(series, played)
+        "<h2>Who holds the GPUs</h2><p>Each bar is the whole cluster after a cycle, divided into "
+        "what each queue holds or has reserved. What must leave is not counted any more.</p>"
+        + charts.stacked("holders", _labels(shown), series, unit="GPUs")
+    )
+
+
+def _pods(played: Sequence[replay.Cycle]) -> str:
+    series: list[charts.Series] = [
+        ("started", [len(one.decided.binds) for one in played], False),
+        ("evicted", [len(one.decided.evictions) for one in played], False),
+        ("place reserved", [len(one.decided.plans) for one in played], False),
+        ("waiting without a place", [one.pending for one in played], False),
+    ]
+    return (
+        "<h2>Pods in each cycle</h2><p>How many pods were started, evicted, or got a place "
+        "reserved in each cycle, and how many still waited after it.</p>"
+        + charts.bars("pods", _labels(played), series, unit="pods")
+    )
+
+
+def _fairness(shown: Sequence[replay.Cycle]) -> str:
+    queues, others = _largest(shown)
+    series: list[charts.Series] = []
+    for queue in queues:
+        series.append((queue, _course(shown, queue, "allocated"), False))
+        series.append((f"{queue}: fair share", _course(shown, queue, "fair"), True))
+    note = f"<p class=note>The largest queues; {others} more are not drawn.</p>" if others else ""
+    return (
+        "<h2>Fair shares</h2><p>Solid: the GPUs that a queue holds or has reserved. Dashed: its "
+        "fair share, which it may take back from others. A solid line above the dashed one of the "
+        "same colour is borrowed; one below it, with pods waiting, is owed.</p>"
+        + charts.lines("shares", _labels(shown), series, unit="GPUs")
         + note
     )
 
 
-def _chart(series: Sequence[Series], played: Sequence[replay.Cycle]) -> str:
-    top = max((max(values) for _, _, _, values in series), default=0.0) or 1.0
-    count = len(played)
-    inner_width, inner_height = _WIDTH - _LEFT - 12, _HEIGHT - _BOTTOM - _TOP
-
-    def x(index: int) -> float:
-        return _LEFT + (inner_width * index / (count - 1) if count > 1 else inner_width / 2)
-
-    def y(value: float) -> float:
-        return _TOP + inner_height * (1 - value / top)
-
-    drawn = [f"<svg viewBox='0 0 {_WIDTH} {_HEIGHT}' role=img>"]
-    for step in range(5):
-        value = top * step / 4
-        drawn.append(
-            f"<line x1={_LEFT} x2={_WIDTH - 12} y1={y(value):.1f} y2={y(value):.1f} "
-            f"stroke=#e5e7eb /><text x={_LEFT - 6} y={y(value) + 4:.1f} "
-            f"text-anchor=end>{value:.4g}</text>"
-        )
-    drawn += [
-        f"<text x={x(i):.1f} y={_HEIGHT - 8} text-anchor=middle>{played[i].number}</text>"
-        for i in range(0, count, max(count // 10, 1))
-    ]
-    for _, colour, dash, values in series:
-        points = " ".join(f"{x(i):.1f},{y(value):.1f}" for i, value in enumerate(values))
-        dashes = f" stroke-dasharray='{dash}'" if dash else ""
-        drawn.append(
-            f"<polyline points='{points}' fill=none stroke='{colour}' stroke-width=2{dashes} />"
-        )
-        if count == 1 or not dash:
-            drawn += [
-                f"<circle cx={x(i):.1f} cy={y(value):.1f} r=2.5 fill='{colour}' />"
-                for i, value in enumerate(values)
-            ]
-    drawn.append("</svg>")
-    keys = "".join(
-        f"<span class=key><i style='background:{colour};opacity:{0.45 if dash else 1}'></i>"
-        f"{_e(name)}</span>"
-        for name, colour, dash, _ in series
-    )
-    return "".join(drawn) + f"<div>{keys}</div><p>The horizontal axis counts cycles.</p>"
-
-
 def _nodes(last: replay.Cycle) -> str:
-    cells = "".join(
-        f"<b title='{_e(name)}: {used:.0%}' style='background:{_shade(used)}'></b>"
-        for name, used in last.nodes[:_MOST_CELLS]
-    )
+    if not last.nodes:
+        return ""
+    bounds = (0.0, 0.25, 0.5, 0.75, 0.999)
+    names = ("none used", "up to 25 %", "up to 50 %", "up to 75 %", "up to 99 %", "all used")
+    counts = [0] * len(names)
+    for _, used in last.nodes:
+        counts[sum(used > bound + 1e-9 for bound in bounds)] += 1
     return (
-        "<h2>Nodes at the end</h2><p>One square per node with GPUs, in order of names: the darker, "
-        "the more of its GPUs are in use. Point at one for its name.</p>"
-        f"<div class=nodes>{cells}</div>"
+        "<h2>How full the nodes are</h2><p>The nodes with GPUs by the part of their GPUs that is "
+        "in use at the end. Many nodes in the middle mean that large jobs find no room although "
+        "GPUs are idle.</p>" + charts.bars("nodes", names, [("nodes", counts, False)], unit="nodes")
     )
-
-
-def _shade(used: float) -> str:
-    light = 95 - 55 * min(max(used, 0.0), 1.0)
-    return f"hsl(217 75% {light:.0f}%)"
 
 
 def _shares(last: replay.Cycle) -> str:
@@ -190,7 +246,10 @@ def _waiting(last: replay.Cycle) -> str:
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for key, found in sorted(last.decided.reasons.items()):
         first = found[0]
-        grouped.setdefault((first.code, first.message, first.remedy), []).append("/".join(key))
+        # Jobs that wait for the same thing are told together.
+        pod = str(first.details.get("pod") or "")
+        text = first.message.replace(f"pod {pod}", "the pod") if pod else first.message
+        grouped.setdefault((first.code, text, first.remedy), []).append("/".join(key))
     rows = "".join(
         f"<tr><td>{_e(', '.join(names[:3]))}{f' and {len(names) - 3} more' * (len(names) > 3)}</td>"
         f"<td>{_e(code)}</td><td>{_e(message)}</td><td>{_e(remedy)}</td></tr>"

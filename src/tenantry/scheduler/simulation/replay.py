@@ -46,6 +46,8 @@ class Cycle:
     pending: int
     #: Used part of the GPUs of each node.
     nodes: list[tuple[str, float]]
+    #: Queue of each job.
+    queues: dict[specs.Key, str]
 
 
 def carry_out(seen: observed.Observed, decided: decisions.Decisions) -> None:
@@ -84,7 +86,7 @@ def run(
     for number in range(1, cycles + 1):
         decided = engine.run(seen, now=now)
         if engine.last is None:
-            played.append(Cycle(number, now, decided, [], (0, 0, 0), 0, []))
+            played.append(Cycle(number, now, decided, [], (0, 0, 0), 0, [], {}))
             break
         played.append(_picture(number, engine.last))
         if not decided.binds and not decided.evictions and number < cycles:
@@ -92,6 +94,13 @@ def run(
         carry_out(seen, decided)
         now += period
     return played
+
+
+def start(seen: observed.Observed, settings: config.Config, *, now: float) -> Cycle | None:
+    """Return the cluster as it is before the first cycle."""
+    engine = cycle.Engine(dataclasses.replace(settings, actions=()))
+    engine.run(seen, now=now)
+    return _picture(0, engine.last) if engine.last is not None else None
 
 
 def _picture(number: int, opened: session.Session) -> Cycle:
@@ -123,4 +132,5 @@ def _picture(number: int, opened: session.Session) -> Cycle:
         if alloc[row]
     ]
     gpus = int(alloc.sum()), int((alloc - idle).sum()), int((free - idle).clip(min=0).sum())
-    return Cycle(number, opened.now, opened.decisions, shares, gpus, pending, nodes)
+    queues = {key: job.queue for key, job in opened.observed.jobs.items()}
+    return Cycle(number, opened.now, opened.decisions, shares, gpus, pending, nodes, queues)
