@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from tenantry.api import resources
-from tenantry.kube import reads
+from tenantry.kube import errors, reads
 
 from .content import in_force, pod, put, ready
 from .harness import Object, World, eventually, refused
@@ -38,6 +39,16 @@ async def test_rules(world: World) -> None:
         ],
     )
     await world.namespace()
+
+    async def asked() -> bool:
+        """Wait until the API server asks about everything that this tenant writes."""
+        with contextlib.suppress(errors.Forbidden):
+            await put(world, resources.CONFIG_MAPS, {"metadata": {"name": "d"}})
+            return False
+        found = await put(world, resources.CONFIG_MAPS, labelled(team="a"))
+        return "tier" in found["metadata"]["labels"]
+
+    await eventually(asked)
     made = await put(world, resources.CONFIG_MAPS, labelled(team="a"), dry_run=False)
     labels = {"team": "a", "tier": "bronze", "cost/center": f"cc-7-{world.name('prod')}"}
     assert made["metadata"]["labels"] == labels
@@ -116,6 +127,37 @@ async def test_namespaces_themselves(world: World) -> None:
         return "owner" not in (await world.stored())["metadata"]["labels"]
 
     await eventually(gone)
+
+
+async def test_nothing_but_what_the_tenant_says(world: World) -> None:
+    options: Object = {
+        "managedMetadataOnly": True,
+        "additionalMetadata": {"labels": {"team": "a"}, "annotations": {"x": "y"}},
+    }
+    tenant = await world.tenant(namespaceOptions=options)
+    mine: Any = {"labels": {"own": "1"}, "annotations": {"own": "2"}}
+    made = (await world.namespace(**mine))["metadata"]
+    kept = {
+        "team": "a",
+        "capsule.clastix.io/tenant": world.name("oil"),
+        "kubernetes.io/metadata.name": world.name("prod"),
+    }
+    assert (made["labels"], made["annotations"]) == (kept, {"x": "y"})
+    # What somebody adds past the webhook goes, too, once the tenant says so.
+    await world.change(tenant, namespaceOptions={"managedMetadataOnly": None})
+
+    async def lenient() -> bool:
+        again = await world.labelled(world.boss(), "prod", own="1")
+        return bool(again["metadata"]["labels"].get("own") == "1")
+
+    await eventually(lenient)
+    await world.change(tenant, namespaceOptions={"managedMetadataOnly": True})
+
+    async def cleared() -> bool:
+        return bool((await world.stored())["metadata"]["labels"] == kept)
+
+    await eventually(cleared)
+    await in_force(world)
 
 
 async def test_the_deprecated_fields(world: World) -> None:

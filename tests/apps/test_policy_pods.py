@@ -138,3 +138,48 @@ async def test_rules_about_workloads(world: World) -> None:
     some = pod("p")
     some["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
     await put(world, resources.PODS, some, by=alice)
+
+
+async def test_rules_about_requests_and_limits(world: World) -> None:
+    rules = {
+        "requests": {"cpu": {"policy": "Default", "value": "100m"}},
+        "limits": {
+            "memory": {"policy": "Ratio", "value": "1.5"},
+            "cpu": {"policy": "Remove"},
+        },
+    }
+    await world.tenant(rules=[{"enforce": {"workloads": {"resources": rules}}}])
+    await world.namespace()
+    where = await ready(world)
+
+    def sized(name: str, requests: Object, limits: Object) -> Object:
+        found = pod(name)
+        found["spec"]["containers"][0]["resources"] = {"requests": requests, "limits": limits}
+        return found
+
+    obj = sized("runs", {"memory": "1Gi"}, {"cpu": "2"})
+    made = await put(world, resources.PODS, obj, dry_run=False)
+    # The API server had made a request of the limit before it was removed.
+    assert made["spec"]["containers"][0]["resources"] == {
+        "requests": {"memory": "1Gi", "cpu": "2"},
+        "limits": {"memory": "1536Mi"},
+    }
+    bare = (await put(world, resources.PODS, pod("p")))["spec"]["containers"][0]["resources"]
+    assert bare == {"requests": {"cpu": "100m"}}
+    words = (
+        'spec.containers[0].resources.limits["memory"] is denied by namespace rule: violates '
+        "policy Ratio: limit 2Gi must not exceed 1536Mi (request 1Gi times 1500m)"
+    )
+    await refused(
+        put(world, resources.PODS, sized("p", {"memory": "1Gi"}, {"memory": "2Gi"})), words
+    )
+    resize: Object = {
+        "spec": {"containers": [{"name": "main", "resources": {"limits": {"memory": "2Gi"}}}]}
+    }
+    await refused(
+        world.admin.patch(
+            resources.PODS, "runs", where, kind="strategic", body=resize, subresource="resize"
+        ),
+        words,
+    )
+    await in_force(world)

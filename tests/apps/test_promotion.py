@@ -182,3 +182,56 @@ async def test_the_label_means_nothing_outside_of_tenants(world: World) -> None:
     assert tenant_of(made) is None
     with pytest.raises(errors.Forbidden):
         await world.namespace("owned", by=robot, tenant="oil")
+
+
+async def test_promotion_to_roles_by_rule(world: World) -> None:
+    entry = {"clusterRoles": ["view"], "selector": {"matchLabels": {"kind": "ci"}}}
+    alice = await prepared(
+        world,
+        rules=[
+            {"permissions": {"promotions": [entry]},
+             "namespaceSelector": {"matchExpressions": [{"key": "closed", "operator": "DoesNotExist"}]}},
+        ],
+    )  # fmt: skip
+    await world.namespace("other")
+    await world.namespace("closed", labels={"closed": "yes"})
+    labels = {constants.PROMOTE_LABEL: "true", "kind": "ci"}
+    metadata = {"name": "robot", "namespace": world.name("prod"), "labels": labels}
+    await alice.create(resources.SERVICE_ACCOUNTS, {"metadata": metadata})
+    await account(world, alice, "plain", key=constants.PROMOTE_LABEL)
+    name = f"system:serviceaccount:{world.name('prod')}:robot"
+
+    async def told() -> bool:
+        found: object = (await world.status())["promotions"]
+        return found == [
+            {
+                "kind": "ServiceAccount",
+                "name": name,
+                "clusterRoles": ["view"],
+                "targets": sorted([world.name("other"), world.name("prod")]),
+            }
+        ]
+
+    await eventually(told)
+    for space in ("prod", "other"):
+
+        async def bound(space: str = space) -> bool:
+            return ("view", "robot") in await world.granted(space)
+
+        await eventually(bound)
+    assert ("view", "robot") not in await world.granted("closed")
+    assert not {who for _, who in await world.granted() if who == "plain"}
+    # It is no owner, and can make none.
+    robot = world.account(world.name("prod"), "robot")
+    await world.grant(name, "patch", what=["serviceaccounts"])
+    await refused(
+        relabel(world, robot, "true", "plain"),
+        f"{name} not allowed to promote serviceaccount to tenant owner",
+    )
+    await alice.delete(resources.SERVICE_ACCOUNTS, "robot", world.name("prod"))
+
+    async def gone() -> bool:
+        return ("view", "robot") not in await world.granted("other")
+
+    await eventually(gone)
+    assert "promotions" not in await world.status()

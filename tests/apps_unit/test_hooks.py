@@ -208,6 +208,33 @@ def test_the_policy_that_holds_without_us() -> None:
     assert "consistently or both be absent" in validation["message"]
 
 
+def test_labels_of_anything_are_asked_about_for_those_who_have_rules_about_them() -> None:
+    assert not [hook for hook in ALL if hook["name"].startswith("metadata")]
+    for _, configuration in hooks.configurations(CLIENT, OWN, CONTROLLERS, ["oil", "gas"]):
+        (hook,) = [one for one in configuration["webhooks"] if one["name"].startswith("metadata")]
+        (rule,) = hook["rules"]
+        assert (rule["apiGroups"], rule["resources"], rule["operations"]) == (
+            ["*"],
+            ["*"],
+            ["CREATE", "UPDATE"],
+        )
+        chosen, elsewhere = hook["namespaceSelector"]["matchExpressions"]
+        assert chosen == {
+            "key": constants.TENANT_LABEL,
+            "operator": "In",
+            "values": ["gas", "oil"],
+        }
+        assert elsewhere["values"] == ["capsule-system", "kube-system"]
+        # What the other hook asks about is not asked about twice.
+        (twice,) = [c for c in hook["matchConditions"] if c["name"] == "not-asked-about-anyway"]
+        (content,) = [o for o in configuration["webhooks"] if o["name"].startswith("content")]
+        for asked in content["rules"]:
+            group = asked["apiGroups"][0]
+            names = [name for name in asked["resources"] if "/" not in name]
+            assert f"request.resource.group == '{group}'" in twice["expression"]
+            assert str(names) in twice["expression"]
+
+
 def test_upstreams_paths_stay() -> None:
     paths = (*hooks.UPSTREAM_MUTATING, *hooks.UPSTREAM_VALIDATING)
     assert len(paths) == len(set(paths))

@@ -38,8 +38,8 @@ from tenantry.tenancy import enforcement
             id="the gateway's",
         ),
         pytest.param(
-            {"namespaceOptions": {"managedMetadataOnly": True, "quota": 1}},
-            ["namespaceOptions.managedMetadataOnly"], id="set",
+            {"resourceQuotas": {"items": [{}]}, "namespaceOptions": {"quota": 1}},
+            ["resourceQuotas.items[]"], id="set",
         ),
         pytest.param({"namespaceOptions": {"managedMetadataOnly": False}}, [], id="as by default"),
         pytest.param({"resourceQuotas": {"scope": "Tenant"}}, [], id="the default"),
@@ -53,8 +53,9 @@ from tenantry.tenancy import enforcement
         pytest.param(
             {"rules": [{"namespaceSelector": {"matchLabels": {"a": "b"}},
                         "permissions": {"bindings": [{"clusterRoleName": "x", "subjects": []}],
-                                        "promotions": [{"clusterRoles": ["y"]}]}}]},
-            ["rules[].permissions.promotions[].clusterRoles"], id="half a rule",
+                                        "promotions": [{"clusterRoles": ["y"]}]},
+                        "quota": [{"name": "z"}]}]},
+            ["rules[].quota[].name"], id="half a rule",
         ),
         pytest.param(
             {"zebra": {"allowed": ["fast"]},

@@ -112,13 +112,17 @@ def server_names(url: str, namespace: str) -> list[str]:
 
 
 def configurations(
-    client: Object, namespace: str, controllers: Collection[str]
+    client: Object,
+    namespace: str,
+    controllers: Collection[str],
+    labelling: Collection[str] = (),
 ) -> list[tuple[resources.Resource, Object]]:
     """Return both webhook configurations.
 
     :param client: what `endpoint` returned
     :param namespace: the platform's own
     :param controllers: user names of the platform itself, whose writes are not asked about
+    :param labelling: tenants with rules about labels of any kind
     """
     names = ", ".join(f"'{name}'" for name in sorted(controllers))
     ours = {
@@ -128,11 +132,27 @@ def configurations(
     return [
         (
             resources.VALIDATING_WEBHOOKS,
-            _configuration("Validating", _validating(namespace), client, ours),
+            _configuration(
+                "Validating",
+                [*_validating(namespace), *_labels(namespace, labelling)],
+                client,
+                ours,
+            ),
         ),
         (
             resources.MUTATING_WEBHOOKS,
-            _configuration("Mutating", _mutating(namespace), client, ours),
+            _configuration(
+                "Mutating",
+                [
+                    *_mutating(namespace),
+                    *(
+                        {**hook, "reinvocationPolicy": "IfNeeded"}
+                        for hook in _labels(namespace, labelling)
+                    ),
+                ],
+                client,
+                ours,
+            ),
         ),
     ]
 
@@ -178,9 +198,19 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
     }
 
 
-#: What policy is about, besides the namespaces themselves: labels may be of anything. Subresources
-#: that change what a pod runs are changes like any other; its status and binding are not.
-_CONTENT = (("*", ("*",)), ("", ("pods/ephemeralcontainers", "pods/resize")))
+#: What policy is about whatever a tenant says, besides the namespaces themselves. Subresources that
+#: change what a pod runs are changes like any other; its status and binding are not.
+_CONTENT = (
+    ("", ("pods", "pods/ephemeralcontainers", "pods/resize", "persistentvolumeclaims", "services")),
+    ("networking.k8s.io", ("ingresses",)),
+    (
+        "gateway.networking.k8s.io",
+        ("gateways", "grpcroutes", "httproutes", "listenersets", "tlsroutes"),
+    ),
+    ("gateway.networking.x-k8s.io", ("xlistenersets",)),
+    ("route.openshift.io", ("routes",)),
+    ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
+)
 _NOT_NOISE: Object = {
     "name": "not-what-is-written-all-the-time",
     "expression": (
@@ -189,6 +219,38 @@ _NOT_NOISE: Object = {
         "!(request.resource.group == '' && request.resource.resource in ['bindings', 'events'])"
     ),
 }
+_NOT_CONTENT: Object = {
+    "name": "not-asked-about-anyway",
+    "expression": "!("
+    + " || ".join(
+        f"(request.resource.group == '{group}' && "
+        f"request.resource.resource in {[name for name in names if '/' not in name]})"
+        for group, names in _CONTENT
+    )
+    + ")",
+}
+
+
+def _labels(namespace: str, tenants: Collection[str]) -> list[Object]:
+    """Return the hook for labels of anything, for the tenants that have rules about them.
+
+    Others go on without it, also while webhooks are down.
+    """
+    if not tenants:
+        return []
+    selector = _elsewhere(namespace)
+    chosen = {"key": constants.TENANT_LABEL, "operator": "In", "values": sorted(tenants)}
+    return [
+        {
+            **_content(namespace),
+            "name": "metadata",
+            "rules": [_rule("*", ["*"], "CU", "Namespaced")],
+            "namespaceSelector": {"matchExpressions": [chosen, *selector["matchExpressions"]]},
+            "matchConditions": [
+                _NOT_NOISE, _NOT_CONTENT, _NOT_KUBE_SYSTEM_UNLESS_CREATING, _NOT_NODES,
+            ],
+        }
+    ]  # fmt: skip
 
 
 def _content(namespace: str) -> Object:
@@ -202,7 +264,7 @@ def _content(namespace: str) -> Object:
         "name": "content",
         "rules": [_rule(group, names, "CU", "Namespaced") for group, names in _CONTENT],
         "namespaceSelector": _tenants(namespace),
-        "matchConditions": [_NOT_NOISE, _NOT_KUBE_SYSTEM_UNLESS_BINDING, _NOT_NODES],
+        "matchConditions": [_NOT_KUBE_SYSTEM_UNLESS_BINDING, _NOT_NODES],
         # Audit rules are told as events.
         "sideEffects": _EVENTS,
     }

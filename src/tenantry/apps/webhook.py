@@ -41,6 +41,7 @@ from tenantry.tenancy.admission import (
     services,
     storage,
 )
+from tenantry.tenancy.policy import compiling
 
 logger = logging.getLogger(__name__)
 
@@ -193,10 +194,11 @@ class Registration:
 
     def __init__(
         self, source: cluster.Cluster, certificate: certificates.ServingCertificate,
-        options: settings.Settings,
+        options: settings.Settings, known: state.State,
     ) -> None:  # fmt: skip
         self._certificate = certificate
         self._options = options
+        self._known = known
         self._applier = apply.Applier(
             source.client, f"{constants.FIELD_MANAGER}/webhooks", timing=source.timing
         )
@@ -209,6 +211,12 @@ class Registration:
             cache = source.informer(resource, views.as_bytes)
             self._caches[resource] = cache
             self.controller.watches(cache, _only(names))
+        # Which tenants are asked about in everything they write follows their rules.
+        self.controller.watches(
+            known.tenants,
+            lambda event: [hooks.NAME] if state.is_news(event) else [],
+            debounce=source.timing.debounce,
+        )
         self.controller.enqueue(hooks.NAME)
 
     async def reconcile(self, _: str) -> None:
@@ -218,7 +226,16 @@ class Registration:
         for resource, wanted in (
             *hooks.policies(),
             *node_policies.policies(options.controllers),
-            *hooks.configurations(client, options.namespace, options.controllers),
+            *hooks.configurations(
+                client,
+                options.namespace,
+                options.controllers,
+                [
+                    one.metadata.name
+                    for one in self._known.directory.tenants()
+                    if compiling.is_about_everything(one)
+                ],
+            ),
         ):
             raw = self._caches[resource].get(wanted["metadata"]["name"])
             observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None
@@ -276,7 +293,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         server.route(path, handlers.mutate)
     for path in (hooks.VALIDATE, *hooks.UPSTREAM_VALIDATING):
         server.route(path, handlers.validate)
-    registration = Registration(source, certificate, options)
+    registration = Registration(source, certificate, options, known)
 
     async def first() -> None:
         await certificate.refresh()

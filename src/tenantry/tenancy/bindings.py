@@ -24,11 +24,13 @@ def desired(
     namespace: str,
     labels: Mapping[str, str],
     entries: Iterable[owners.Owner],
+    promoted: Iterable[tuple[identity.Subject, str]] = (),
 ) -> dict[str, Object]:
     """Return the RoleBindings of one namespace by name.
 
     :param labels: the namespace's, which `rules[].namespaceSelector` is matched against
     :param entries: the tenant's owners; each gets one binding per cluster role
+    :param promoted: service accounts and the roles that rules promote them to
     """
     found: dict[str, Object] = {}
 
@@ -61,6 +63,9 @@ def desired(
         subjects = [_as_stored(subject) for subject in extra.subjects]
         bind(role, subjects, binding_hash(role, written), extra.labels, extra.annotations)
 
+    for account, role in promoted:
+        subject = subject_of(account)
+        bind(role, [subject], binding_hash(role, [subject]), None, None)
     for extra in owner.spec.additional_role_bindings:
         bind_extra(extra)
     for rule in owner.spec.rules:

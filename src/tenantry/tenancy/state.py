@@ -17,7 +17,7 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.directory import owners
 from tenantry.directory import state as directory
 from tenantry.runtime import cluster, informer, permissions, store
-from tenantry.tenancy import status
+from tenantry.tenancy import promotions, status
 
 Object = dict[str, Any]
 
@@ -28,6 +28,7 @@ _CONFIGURATION = msgspec.json.Decoder(configuration.CapsuleConfiguration, strict
 MANAGED_SELECTOR = f"{constants.MANAGED_BY_LABEL}={constants.MANAGED_BY_CONTROLLER}"
 RBAC_SELECTOR = f"{constants.CREATED_BY_LABEL}={constants.CREATED_BY_RBAC}"
 PROMOTED_SELECTOR = f"{constants.PROMOTE_OWNER_LABEL}={constants.TRUE}"
+PROMOTED_TO_ROLES_SELECTOR = f"{constants.PROMOTE_LABEL}={constants.TRUE}"
 
 
 #: What every process with these caches needs.
@@ -94,6 +95,9 @@ class State:
         self.promotions = source.informer(
             resources.SERVICE_ACCOUNTS, promotion_view, label_selector=PROMOTED_SELECTOR
         )
+        self.promoted: informer.Informer[promotions.Account] = source.informer(
+            resources.SERVICE_ACCOUNTS, promotions.view, label_selector=PROMOTED_TO_ROLES_SELECTOR
+        )
         #: Outcome of the last reconcile of each tenant namespace.
         self.spaces: dict[str, status.Space] = {}
         # The directory subscribes before any controller does, so it knows what they ask it.
@@ -153,6 +157,14 @@ class State:
         """Return the tenant a namespace belongs to, and the one it belonged to."""
         views = [view for view in (event.old, event.new) if view is not None]
         return list(dict.fromkeys(view.tenant for view in views if view.tenant is not None))
+
+    def grants(self, owner: tenant.Tenant) -> list[tuple[promotions.Account, str, frozenset[str]]]:
+        """Return the roles that a tenant's rules give to promoted service accounts."""
+        if not self.directory.config.allow_service_account_promotion:
+            return []
+        members = self.directory.namespaces_of(owner.metadata.name)
+        accounts = [one for space in members for one in self.promoted.list(space.name)]
+        return list(promotions.granted(owner, members, accounts))
 
     def members(self, tenants: Iterable[str]) -> list[str]:
         """Return the namespaces of several tenants."""

@@ -80,12 +80,14 @@ def desired(
     spaces: Sequence[Space],
     error: str = "",
     classes: Mapping[str, Sequence[str]] | None = None,
+    promoted: Sequence[Mapping[str, Any]] = (),
     now: float,
 ) -> Object:
     """Return the status to write; equal to the present one when there is nothing to say.
 
     :param spec: the specification as stored, for the fields without effect
     :param classes: names of the classes that the tenant may use, by kind; None = not known
+    :param promoted: service accounts with roles from rules
     :param error: a failure that concerns the tenant and none of its namespaces
     """
     before = found.status
@@ -119,6 +121,8 @@ def desired(
     }
     if classes:
         status["classes"] = {kind: list(names) for kind, names in classes.items()}
+    if promoted:
+        status["promotions"] = [dict(one) for one in promoted]
     return status
 
 

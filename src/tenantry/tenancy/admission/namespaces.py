@@ -92,9 +92,11 @@ def assigned(obj: Object, owner: tenant.Tenant, *, creating: bool) -> Object:
     found["ownerReferences"] = [*references, mine]
     name = found.get("name") or ""
     wanted = metadata.desired(owner, name, metadata.of(result))
-    found["labels"] = {**(found.get("labels") or {}), **wanted.labels}
-    annotations = {**(found.get("annotations") or {}), **wanted.annotations}
-    if annotations:
+    options = owner.spec.namespace_options
+    only = options is not None and options.managed_metadata_only
+    found["labels"] = {**({} if only else found.get("labels") or {}), **wanted.labels}
+    annotations = {**({} if only else found.get("annotations") or {}), **wanted.annotations}
+    if annotations or only:
         found["annotations"] = annotations
     if creating:
         found["managedFields"] = [

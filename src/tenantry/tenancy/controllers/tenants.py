@@ -16,10 +16,9 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
-from tenantry.directory import owners
 from tenantry.directory import state as directory
 from tenantry.runtime import apply, cluster, controller, events, permissions, store
-from tenantry.tenancy import gathering, state, status, takeover
+from tenantry.tenancy import gathering, promotions, state, status, takeover
 
 #: Seconds between two looks at the namespaces of a tenant that is being deleted.
 DELETION_POLL = 2.0
@@ -91,6 +90,7 @@ class TenantController:
             .watches(known.tenant_owners, known.tenants_of_owner, debounce=self._debounce)
             .watches(known.configurations, known.tenants_of_configuration, debounce=self._debounce)
             .watches(known.promotions, self._of_promotion, debounce=self._debounce)
+            .watches(known.promoted, self._of_promotion, debounce=self._debounce)
         )
 
     def _unheld(self, event: store.Event[directory.NamespaceView]) -> list[str]:
@@ -101,7 +101,7 @@ class TenantController:
             return []
         return [] if constants.FINALIZER in view.tenant.metadata.finalizers else [name]
 
-    def _of_promotion(self, event: store.Event[owners.Promotion]) -> list[str]:
+    def _of_promotion(self, event: store.Event[Any]) -> list[str]:
         name = self._known.directory.tenant_of(event.key[0])
         return [name] if name is not None else []
 
@@ -215,6 +215,7 @@ class TenantController:
             spaces=spaces,
             error=error,
             classes=self._classes(view.tenant),
+            promoted=promotions.reported(self._known.grants(view.tenant)),
             now=self._now(),
         )
         desired = {

@@ -29,6 +29,8 @@ _MOST_SHARED = 256
 
 
 NAMESPACE = "Namespace"
+#: Kinds that are asked about anyway.
+_USUAL = frozenset({NAMESPACE, "Pod", "PersistentVolumeClaim", "Service"})
 
 #: Kinds that get what is said of Services.
 _OF_SERVICES = (("", "Service"), ("", "Endpoints"), ("discovery.k8s.io", "EndpointSlice"))
@@ -115,6 +117,19 @@ def block(index: int, rule: rules.Rule, render: matching.Render) -> blocks.Block
         source=f"spec.rules[{index}]",
         audience=audience,
         render=render,
+    )
+
+
+def is_about_everything(owner: tenant.Tenant) -> bool:
+    """Tell whether a tenant says something about the metadata of kinds that are rarely judged."""
+    options = owner.spec.service_options
+    if options is not None and options.additional_metadata is not None:
+        return True  # Endpoints carry what Services do.
+    return any(
+        not _USUAL.issuperset(entry.kinds)
+        for rule in owner.spec.rules
+        if rule.enforce is not None
+        for entry in rule.enforce.metadata
     )
 
 

@@ -28,7 +28,7 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Image:
     """An image reference taken apart."""
 
@@ -49,14 +49,14 @@ class Image:
         tag = self.tag or ("" if self.digest else LATEST)
         return self._named(tag, self.digest)
 
-    @property
+    @functools.cached_property
     def forms(self) -> tuple[str, ...]:
         """Return every way to write exactly this image that rules may have in mind."""
         return tuple(
             dict.fromkeys((self.written, self._named(self.tag, self.digest), self.canonical))
         )
 
-    @property
+    @functools.cached_property
     def wide_forms(self) -> tuple[str, ...]:
         """Return also the names that this one only narrows: its tag, without the digest."""
         return tuple(
