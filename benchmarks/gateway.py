@@ -223,7 +223,7 @@ class World:
         token = self._folder / "reader.token"
         token.write_text(reader)
         api = int(self.plane.server.rpartition(":")[2])
-        ports = {"go": _free_port(), "model": _free_port()}
+        ports = {"go": free_port(), "model": free_port()}
         common = [
             str(self._baseline), f"-server={self.plane.server}", f"-ca={pki / 'ca.crt'}",
             f"-cert={pki / 'gateway.crt'}", f"-key={pki / 'gateway.key'}", f"-token={token}",
@@ -233,7 +233,7 @@ class World:
             self._children.append(child)
         go, model = self._children
         for port in ports.values():
-            _await_port(port)
+            await_port(port)
         gateway = self.plane.plan.ports[f"{local.GATEWAY}.proxy"]
         return {
             "direct": Way("direct", api, 0, reader),
@@ -312,14 +312,14 @@ class World:
             ))  # fmt: skip
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]
         return port
 
 
-def _await_port(port: int) -> None:
+def await_port(port: int) -> None:
     for _ in range(200):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return

@@ -219,6 +219,7 @@ def test_only_trusted_sources_are_served_and_believed(known: Known) -> None:
 
 
 def test_the_access_log_says_who_and_what_but_no_secrets(known: Known) -> None:
+    """Defect D15: tokens were logged."""
     gateway = Gateway(known)
     headers = [(b"authorization", TOKEN)]
     line = "GET /api/v1/namespaces?secret=value"

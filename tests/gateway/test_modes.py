@@ -25,7 +25,12 @@ pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 
 @contextlib.contextmanager
 def gateway(
-    world: World, tmp_path: Path, *options: str, kubeconfig: Path | None = None
+    world: World,
+    tmp_path: Path,
+    *options: str,
+    kubeconfig: Path | None = None,
+    ends: int = 0,
+    waits: bool = True,
 ) -> Iterator[int]:
     """Run one; give its port, after which comes that of its probes."""
     credentials = kubeconfig or world.plane.platform.paths.kubeconfig("gateway")
@@ -41,11 +46,12 @@ def gateway(
             stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        eventually(lambda: ready(base + 1), 60)
+        if waits:
+            eventually(lambda: ready(base + 1), 60)
         yield base
     finally:
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(30) == ends
 
 
 def namespaces(url: str, **headers: str) -> tuple[int, list[str]]:
@@ -71,6 +77,11 @@ def test_a_certificate_that_a_trusted_proxy_names(world: World, tmp_path: Path) 
         assert (code, {"oil-1", "gas-1"} <= set(names), "wind-1" in names) == (200, True, False)
         assert namespaces(url)[0] == 401
         assert namespaces(url, **{"X-Forwarded-Client-Cert": f"{value},{value}"})[0] == 401
+        # Defect D16: whatever certificate a header held was believed.
+        other = authority.Authority.create("other", time.time())
+        forged = other.issue_client("alice", [USERS], time.time()).cert
+        quoted = parse.quote(forged.decode(), safe="")
+        assert namespaces(url, **{"X-Forwarded-Client-Cert": f'Cert="{quoted}"'})[0] == 401
         refused = gateway_refused(world, *options)
         assert "trusted-proxy-cidrs" in refused
 

@@ -376,6 +376,8 @@ def test_all_namespaces_are_watched_together(world: World) -> None:
 
 
 def test_a_service_accounts_token_is_reviewed_once(world: World, robot: Path) -> None:
+    """Defect D14: two or three reviews for each request."""
+
     async def test() -> None:
         async with kube.Client(config_of(robot)) as client:
             before = reviews(world)

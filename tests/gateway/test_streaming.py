@@ -97,7 +97,7 @@ def kubelet(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         "metadata": {"name": "p", "namespace": "oil-1"},
         "spec": {
             "nodeName": "n-kubelet",
-            "tolerations": [{"operator": "Exists"}],
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
             "containers": [{"name": "c", "image": "none"}],
         },
     }

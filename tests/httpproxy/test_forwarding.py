@@ -433,6 +433,8 @@ def test_the_end_of_a_stream_can_be_ours(run: Run) -> None:
 
 
 def test_drain_lets_what_is_under_way_finish(run: Run) -> None:
+    """Defect D18 of Capsule Proxy: a stop cut off whatever was under way."""
+
     async def test() -> None:
         go, asked = asyncio.Event(), asyncio.Event()
 
