@@ -18,15 +18,22 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from benchmarks import first_slice, measuring
 
 from tenantry.api import resources
-from tenantry.api.capsule import constants
+from tenantry.api.capsule import configuration, constants, tenant
 from tenantry.api.capsule import resources as capsule
+from tenantry.apps import webhook
+from tenantry.directory import identity
+from tenantry.directory import state as directory
 from tenantry.kube import client as kube
 from tenantry.kube import errors
 from tenantry.local import platform as platforms
 from tenantry.local import progress
+from tenantry.runtime import admission
+from tenantry.tenancy import evidence
+from tenantry.tenancy.policy import compiling
 
 Object = dict[str, Any]
 
@@ -71,19 +78,68 @@ def rule(number: int) -> Object:
     }
 
 
+def spec(count: int) -> Object:
+    """Return a tenant's specification with so many rules."""
+    return {
+        "owners": [{"kind": "User", "name": "owner"}],
+        "containerRegistries": {"allowed": ["registry.example.com"]},
+        "imagePullPolicies": ["Always", "IfNotPresent"],
+        "priorityClasses": {"allowed": ["none"]},
+        "rules": [rule(number) for number in range(count)],
+    }
+
+
+def steps(count: int) -> Object:
+    """Time both reviews of a creation without an API server: decoding and all steps of tenancy."""
+    plain = {"metadata": {"name": "t", "uid": "u", "generation": 1}, "spec": spec(count)}
+    owner = msgspec.convert(plain, tenant.Tenant, strict=False)
+    view = directory.NamespaceView(
+        name="n", uid="n", resource_version="1", labels={}, annotations={}, tenant="t",
+        tenant_uid="u", terminating=False, raw=b"{}",
+    )  # fmt: skip
+    book = compiling.Book()
+    began = time.process_time()
+    policy = book.of(owner, view)
+    compiled = time.process_time() - began
+    known = evidence.Evidence(
+        requester=identity.Requester("owner"),
+        requester_class=identity.Class.CAPSULE,
+        config=configuration.CapsuleConfigurationSpec(),
+        tenants={},
+        owners_of=lambda _: (),
+        tenant_name="t",
+        policy=policy,
+    )
+    body = pod()
+    for part in ("initContainers", "containers"):
+        for container in body["spec"][part]:
+            container["imagePullPolicy"] = "IfNotPresent"
+    raw = msgspec.json.encode(body)
+    times = []
+    for _ in range(SAMPLES):
+        began = time.process_time()
+        for chain in (webhook.MUTATING, webhook.VALIDATING):
+            review = admission.Review(
+                uid="r", operation="CREATE", resource="pods", kind="Pod", namespace="n", name="p",
+                object=msgspec.json.decode(raw),
+            )  # fmt: skip
+            if not admission.run(chain, review, known).allowed:
+                raise RuntimeError("the pod was refused")
+        times.append((time.process_time() - began) * 1000)
+    hundredths = statistics.quantiles(times, n=100)
+    return {
+        "compile_ms": round(compiled * 1000, 2),
+        "cpu_p50_ms": round(hundredths[49], 3),
+        "cpu_p99_ms": round(hundredths[98], 3),
+    }
+
+
 async def prepare(client: kube.Client) -> None:
     """Make a namespace for each number of rules, and wait until pods can be made there."""
     for count in RULES:
         labels = {}
         if count is not None:
-            spec = {
-                "owners": [{"kind": "User", "name": "owner"}],
-                "containerRegistries": {"allowed": ["registry.example.com"]},
-                "imagePullPolicies": ["Always", "IfNotPresent"],
-                "priorityClasses": {"allowed": ["none"]},
-                "rules": [rule(number) for number in range(count)],
-            }
-            body = {"metadata": {"name": f"rules-{count}"}, "spec": spec}
+            body = {"metadata": {"name": f"rules-{count}"}, "spec": spec(count)}
             await client.create(capsule.TENANTS, body)
             labels = {constants.TENANT_LABEL: f"rules-{count}"}
         name = where(count)
@@ -183,8 +239,13 @@ def main() -> None:
     """Measure, print and record."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--steps", action="store_true", help="measure without an API server")
     given = parser.parse_args()
     machine = measuring.machine()
+    alone = {f"{count} rules": steps(count) for count in (0, 1, 10, 100, 1000)}
+    if given.steps:
+        print(json.dumps(alone, indent=1))
+        return
     with first_slice.home() as environ:
         platform = platforms.Platform("bench", environ=environ)
         bench = first_slice.Bench(platform, 0, CONNECTIONS)
@@ -199,6 +260,7 @@ def main() -> None:
         "machine": machine,
         "load_after": [round(value, 2) for value in os.getloadavg()],
         "pods": found,
+        "steps_alone": alone,
         "p50_of_baseline": {
             name: round(one["p50_ms"] / base["p50_ms"], 2)
             for name, one in found.items()

@@ -234,4 +234,8 @@ async def test_promotion_to_roles_by_rule(world: World) -> None:
         return ("view", "robot") not in await world.granted("other")
 
     await eventually(gone)
-    assert "promotions" not in await world.status()
+
+    async def forgotten() -> bool:
+        return "promotions" not in await world.status()
+
+    await eventually(forgotten)
