@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tenantry.api.capsule import constants
-from tenantry.apps import hooks, settings
+from tenantry.apps import hooks, ownership_policy, settings
 
 OWN = "capsule-system"
 CONTROLLERS = settings.Settings().controllers
@@ -194,7 +194,7 @@ def test_promotion_is_asked_about_when_either_label_comes_or_goes() -> None:
 
 
 def test_the_policy_that_holds_without_us() -> None:
-    (_, policy), (_, binding) = hooks.policies()
+    (_, policy), (_, binding) = ownership_policy.policies()
     assert binding["spec"] == {
         "policyName": policy["metadata"]["name"],
         "validationActions": ["Deny"],

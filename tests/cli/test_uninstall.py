@@ -11,7 +11,7 @@ import pytest
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
-from tenantry.apps import hooks
+from tenantry.apps import hooks, ownership_policy
 from tenantry.cli import main
 from tenantry.kube import client as kube
 from tenantry.kube import errors
@@ -64,7 +64,10 @@ async def _locked(client: kube.Client) -> None:
     ):
         await client.apply(resource, obj, field_manager="test")
     endpoint = hooks.endpoint("https://127.0.0.1:1", OWN, b"")
-    for resource, wanted in (*hooks.configurations(endpoint, OWN, []), *hooks.policies()):
+    for resource, wanted in (
+        *hooks.configurations(endpoint, OWN, []),
+        *ownership_policy.policies(),
+    ):
         await client.apply(resource, wanted, field_manager="test")
     async with asyncio.timeout(20):
         while True:

@@ -18,40 +18,26 @@ from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
 from tenantry.api.tenantry import resources as tenantry
 from tenantry.directory import identity
-from tenantry.tenancy import ownership
 
 Object = dict[str, Any]
 
 NAME = "tenantry"
-POLICY = "tenantry-namespace-ownership"
 SERVICE = "capsule-webhook-service"
 MUTATE = "/mutate"
 VALIDATE = "/validate"
 
 #: Where Capsule's own configurations send the same questions.
 UPSTREAM_MUTATING = (
-    "/namespaces/mutating",
-    "/tenants/mutating",
-    "/defaults",
-    "/persistentvolumeclaims/mutating",
+    "/namespaces/mutating", "/tenants/mutating", "/defaults", "/persistentvolumeclaims/mutating",
     "/rules/generic/mutating",
-)
+)  # fmt: skip
 UPSTREAM_VALIDATING = (
-    "/namespaces/validating",
-    "/tenants/validating",
-    "/tenantowners/validating",
-    "/config/validating",
-    "/generic/cordoning",
-    "/generic/managed",
-    "/serviceaccounts/validating",
-    "/pods/validating",
-    "/persistentvolumeclaims/validating",
-    "/devices/validating",
-    "/services/validating",
-    "/ingresses/validating",
-    "/gateways/validating",
+    "/namespaces/validating", "/tenants/validating", "/tenantowners/validating",
+    "/config/validating", "/generic/cordoning", "/generic/managed", "/serviceaccounts/validating",
+    "/pods/validating", "/persistentvolumeclaims/validating", "/devices/validating",
+    "/services/validating", "/ingresses/validating", "/gateways/validating",
     "/rules/generic/validating",
-)
+)  # fmt: skip
 
 _NOT_KUBE_SYSTEM: Object = {
     "name": "not-a-controller-of-the-cluster",
@@ -414,84 +400,4 @@ def _validating(namespace: str) -> list[Object]:
             ],
             "sideEffects": "None",
         },
-    ]
-
-
-def policies() -> list[tuple[resources.Resource, Object]]:
-    """Return the ValidatingAdmissionPolicy that holds even while webhooks are down.
-
-    It says what needs no knowledge of people: a namespace's label and ownerReference name the
-    same tenant or neither exists. Who may move a namespace is the webhook's question.
-    """
-    label = f"'{constants.TENANT_LABEL}'"
-    references = (
-        "has(object.metadata.ownerReferences) ? object.metadata.ownerReferences.filter(r, "
-        f"r.kind == 'Tenant' && r.apiVersion.startsWith('{constants.GROUP}/')) : []"
-    )
-    labelled = f"has(object.metadata.labels) && {label} in object.metadata.labels"
-    owned_before = labelled.replace("object.", "oldObject.")
-    policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": POLICY},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    _rule(
-                        "",
-                        ["namespaces", "namespaces/status", "namespaces/finalize"],
-                        "CU",
-                        "Cluster",
-                    )
-                ]
-            },
-            # A namespace that was damaged before stays usable until somebody touches the damage.
-            "matchConditions": [
-                {
-                    "name": "ownership-touched",
-                    "expression": (
-                        "oldObject == null || "
-                        "(has(object.metadata.labels) ? object.metadata.labels : {}) != "
-                        "(has(oldObject.metadata.labels) ? oldObject.metadata.labels : {}) || "
-                        "(has(object.metadata.ownerReferences) ? "
-                        "object.metadata.ownerReferences : []) != "
-                        "(has(oldObject.metadata.ownerReferences) ? "
-                        "oldObject.metadata.ownerReferences : [])"
-                    ),
-                }
-            ],
-            "variables": [
-                {"name": "references", "expression": references},
-                {"name": "labelled", "expression": labelled},
-                {"name": "owned", "expression": f"oldObject != null && ({owned_before})"},
-            ],
-            "validations": [
-                {
-                    "expression": (
-                        "variables.labelled ? (size(variables.references) == 1 && "
-                        f"variables.references[0].name == object.metadata.labels[{label}]) "
-                        ": size(variables.references) == 0"
-                    ),
-                    "message": ownership.INCONSISTENT,
-                    # The words of the webhook, which this comes before.
-                    "messageExpression": (
-                        f"oldObject == null ? '{ownership.ONLY_OWNERS}' : "
-                        f"variables.owned ? '{ownership.INCOMPLETE}' : "
-                        f"'{ownership.NOT_PATCHABLE_IN}'"
-                    ),
-                    "reason": "Forbidden",
-                }
-            ],
-        },
-    }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": POLICY},
-        "spec": {"policyName": POLICY, "validationActions": ["Deny"]},
-    }
-    return [
-        (resources.VALIDATING_POLICIES, policy),
-        (resources.VALIDATING_POLICY_BINDINGS, binding),
     ]

@@ -11,7 +11,16 @@ import msgspec
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
-from tenantry.apps import audit, certificates, evidence, fencing, hooks, policies, settings
+from tenantry.apps import (
+    audit,
+    certificates,
+    evidence,
+    fencing,
+    hooks,
+    ownership_policy,
+    policies,
+    settings,
+)
 from tenantry.kube import errors
 from tenantry.nodes import policies as node_policies
 from tenantry.nodes import state as nodes
@@ -78,8 +87,8 @@ VALIDATING = (
 _KEPT = {
     resources.MUTATING_WEBHOOKS: (hooks.NAME,),
     resources.VALIDATING_WEBHOOKS: (hooks.NAME,),
-    resources.VALIDATING_POLICIES: (hooks.POLICY, node_policies.NAME),
-    resources.VALIDATING_POLICY_BINDINGS: (hooks.POLICY, node_policies.NAME),
+    resources.VALIDATING_POLICIES: (ownership_policy.NAME, node_policies.NAME),
+    resources.VALIDATING_POLICY_BINDINGS: (ownership_policy.NAME, node_policies.NAME),
 }
 
 NEEDS = (
@@ -224,7 +233,7 @@ class Registration:
         options = self._options
         client = hooks.endpoint(options.webhook_url, options.namespace, self._certificate.trust)
         for resource, wanted in (
-            *hooks.policies(),
+            *ownership_policy.policies(),
             *node_policies.policies(options.controllers),
             *hooks.configurations(
                 client,

@@ -50,14 +50,14 @@ async def _uninstall(credentials: Any, namespace: str, *, kinds: bool) -> None:
 async def _steps(api: Any, namespace: str, *, kinds: bool) -> AsyncIterator[str]:
     """Remove what could lock the cluster first; yield what was done."""
     from tenantry.api import resources
-    from tenantry.apps import certificates, hooks, permissions
+    from tenantry.apps import certificates, hooks, ownership_policy, permissions
     from tenantry.nodes import policies as node_policies
 
     locks = (
         (resources.VALIDATING_WEBHOOKS, hooks.NAME),
         (resources.MUTATING_WEBHOOKS, hooks.NAME),
-        (resources.VALIDATING_POLICY_BINDINGS, hooks.POLICY),
-        (resources.VALIDATING_POLICIES, hooks.POLICY),
+        (resources.VALIDATING_POLICY_BINDINGS, ownership_policy.NAME),
+        (resources.VALIDATING_POLICIES, ownership_policy.NAME),
         (resources.VALIDATING_POLICY_BINDINGS, node_policies.NAME),
         (resources.VALIDATING_POLICIES, node_policies.NAME),
     )
