@@ -16,14 +16,21 @@ from tenantry.core import errors
 if TYPE_CHECKING:
     from tenantry.cli.walkthroughs import play, steps
 
-SEEDS = {"000": "seed_000"}
+SEEDS = {"000": "seed_000", "000-nodes": "seed_000_nodes"}
 
 
 @click.command("tour")
 @click.argument("seed", type=click.Choice(sorted(SEEDS)), default="000")
 @click.option("--name", default="", help="Local platform to play on.  [default: default]")
+@click.option(
+    "--nodes-file",
+    is_flag=True,
+    help="Print which nodes SEED is played on: a file for `tenantry local up --nodes`.",
+)
 @options.kubeconfig
-def command(seed: str, name: str, kubeconfig: Path | None, context: str) -> None:
+def command(
+    *, seed: str, name: str, nodes_file: bool, kubeconfig: Path | None, context: str
+) -> None:
     """Play SEED's walkthrough: each command, its real output, and whether it is right.
 
     On a local platform everybody has a kubeconfig of their own; with --kubeconfig or --context
@@ -35,6 +42,9 @@ def command(seed: str, name: str, kubeconfig: Path | None, context: str) -> None
     from tenantry.cli.walkthroughs import play
 
     module = importlib.import_module(f"tenantry.cli.walkthroughs.{SEEDS[seed]}")
+    if nodes_file:
+        click.echo(getattr(module, "NODES", "3"))
+        return
     walkthrough: steps.Walkthrough = module.WALKTHROUGH
     with tempfile.TemporaryDirectory(prefix="tenantry-tour-") as folder:
         if kubeconfig is not None or context:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tenantry.cli.walkthroughs import seed_000
 from tenantry.cli.walkthroughs.steps import Answer, Step, Walkthrough
 from tenantry.core import errors
 
+PROGRAM = "tenantry"
 #: Seconds for one command, and between two tries of a step that may become right.
 TIMEOUT = 120.0
 RETRY = 0.2
@@ -33,10 +35,13 @@ class Player:
     arguments: tuple[str, ...]
 
     def run(self, argv: Sequence[str], stdin: str = "") -> Answer:
-        """Run kubectl once."""
+        """Run kubectl once, or `tenantry` if that is the first word."""
+        command = [self.kubectl, *self.arguments, *argv]
+        if argv and argv[0] == PROGRAM:
+            command = [sys.executable, "-m", PROGRAM, *argv[1:], *self.arguments]
         try:
             done = subprocess.run(
-                [self.kubectl, *self.arguments, *argv],
+                command,
                 input=stdin,
                 capture_output=True,
                 text=True,
@@ -116,7 +121,8 @@ class Stage:
 
 def typed(step: Step) -> str:
     """Return the command line as a person would type it."""
-    line = shlex.join(("kubectl", *step.argv))
+    program = () if step.argv and step.argv[0] == PROGRAM else ("kubectl",)
+    line = shlex.join((*program, *step.argv))
     return f"{line} <<EOF\n{step.stdin}EOF" if step.stdin else line
 
 

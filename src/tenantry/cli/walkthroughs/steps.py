@@ -32,7 +32,7 @@ class Step:
 
     :param says: what the step shows, for the reader
     :param who: "admin", a user of the walkthrough, or such a user at the gateway (`at_gateway`)
-    :param argv: the arguments of kubectl
+    :param argv: the arguments of kubectl, or a command line that begins with "tenantry"
     :param stdin: the manifest that is piped in
     :param within: seconds in which the answer may become right
     """
