@@ -17,6 +17,8 @@ from urllib import parse
 
 NODES = 200
 FIRST_VERSION = 1_000_000
+#: As a rate: every watch ends at once with 410, so that whoever follows lists again and again.
+GONE = -1
 
 
 def pod(number: int) -> dict[str, Any]:
@@ -176,6 +178,13 @@ class Server:
                 b'{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}\n'
                 % FIRST_VERSION
             )
+        if self.rate == GONE:
+            await send(
+                b'{"type":"ERROR","object":{"kind":"Status","status":"Failure","code":410,'
+                b'"reason":"Expired"}}\n'
+            )
+            writer.close()
+            return
         loop = asyncio.get_running_loop()
         began, sent = loop.time(), 0
         while True:

@@ -26,7 +26,7 @@ from typing import Any
 
 import aiohttp
 import uvloop
-from benchmarks import following, leading, measuring, views
+from benchmarks import following, leading, measuring, pods, views
 
 from tenantry.api import resources
 from tenantry.kube import config
@@ -37,6 +37,7 @@ from tenantry.runtime import (
     controller,
     memory,
     queue,
+    timing,
     webhook,
 )
 
@@ -169,27 +170,22 @@ async def reviews(port: int) -> Result:
     began = following.cpu()
     quiet = await load(0, 5.0)
     used = following.cpu() - began
-    relists = 0
-
-    async def relisting() -> None:
-        nonlocal relists
-        while True:
-            async with cluster.Cluster(source) as one:
-                pods = one.informer(resources.PODS, views.pod)
-                await pods.wait_synced()
-                relists += 1
-
-    task = asyncio.create_task(relisting())
-    busy = await load(200, 10.0)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    # The cache lists again whenever its watch is refused with 410, which is always.
+    often = timing.Timing(watch_retry_first=0.2, watch_retry_longest=0.2)
+    async with cluster.Cluster(source, timing=often) as one:
+        cache = one.informer(resources.PODS, views.pod)
+        await cache.wait_synced()
+        memory.settle()
+        before = cache.relists
+        busy = await load(200, 10.0)
+        relists = cache.relists - before
     baseline = await load(200, 5.0)
     return {
         # What a busy machine does not blur: CPU time without a turn for anybody else.
         "longest_turns_of_a_list_cpu_ms": await _turns(source),
         "reviews_per_cpu_second": round(quiet["reviews"] / used),
         "at_200_per_second": baseline,
-        "at_200_per_second_during_relists": busy | {"lists_of_20000": relists},
+        "at_200_per_second_during_relists": busy | {"relists_of_20000": relists},
     }
 
 
@@ -321,7 +317,7 @@ def main() -> None:
             with official(given.official) as python:
                 found[case] = follow(python)
         elif case in {"admission", "handles"}:
-            with served(PODS if case == "admission" else 100, 0) as port:
+            with served(*((PODS, pods.GONE) if case == "admission" else (100, 0))) as port:
                 found[case] = child(*me, case, str(port))
         else:
             found[case] = child(*me, case)
