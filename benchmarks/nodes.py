@@ -168,6 +168,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    machine = measuring.machine()
     nodes = [node(number) for number in range(NODES)]
     sets = [daemon_set(number) for number in range(SETS)]
     audit_cpu, found = cpu(lambda: audit(nodes, sets))
@@ -190,6 +191,7 @@ def main() -> None:
         ]
     )
     result = {
+        "machine": machine,
         "audit": {
             "nodes": NODES,
             "daemon_sets": SETS,

@@ -19,7 +19,7 @@ from tenantry.local import nodes, plan, testing
 Object = dict[str, Any]
 
 #: How many nodes there are; one stays everybody's.
-COUNT = 40
+COUNT = 64
 _GROUP = "projectcapsule.dev"
 _COUNTER = itertools.count(1)
 
