@@ -11,10 +11,8 @@ import asyncio
 import contextlib
 import ctypes
 
-#: As much as TLS in uvloop and asyncio decrypts at a time.
-_SIZE = 256 * 1024
-
-
+#: Measured: larger pieces cost a list of 20 MB more, not less.
+_SIZE = 64 * 1024
 _M_MMAP_THRESHOLD = -3
 
 
