@@ -353,3 +353,68 @@ def test_borrowed_nodes_come_back_when_they_are_needed(stage: Any) -> None:
     stage.kubectl("create", "-f", "-", stdin=pod("a", team, containers=[container]), user=team)
     stage.eventually(lambda: on(stage, "a", team) == node, "given back")
     assert stage.kubectl("get", "pods", "-n", other, "-o", "name") == ""
+
+
+@pytest.mark.plane
+def test_a_drain_respects_disruption_budgets(stage: Any) -> None:
+    stage.tenant()
+    other = stage.tenant("other")
+    node = stage.nodes[0]
+    held = pod("b", other, nodeSelector={"kubernetes.io/hostname": node})
+    held["metadata"]["labels"] = {"app": "b"}
+    stage.kubectl("create", "-f", "-", stdin=held, user=other)
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": other},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "b"}}},
+    }
+    stage.kubectl("create", "-f", "-", stdin=budget)
+    stage.eventually(
+        lambda: (
+            stage.get("pdb", "b", "-n", other)["status"]["currentHealthy"] == 1
+            and on(stage, "b", other) == node
+        ),
+        "the budget counts it",
+    )
+    name = stage.pool(nodes=[node], drain=True)
+    entry = stage.eventually(
+        lambda: (one := stage.entries(name)[node])["state"] == "draining" and one, "draining"
+    )
+    assert f"waiting for {other}/b" in entry["message"]
+    assert stage.get("pod", "b", "-n", other)["metadata"].get("deletionTimestamp") is None
+    stage.kubectl("delete", "pdb", "b", "-n", other)
+    stage.eventually(lambda: stage.states(name) == {"dedicated"}, "drained", seconds=40)
+
+
+@pytest.mark.plane
+def test_a_priority_buys_no_place_on_a_dedicated_node(stage: Any) -> None:
+    team, other = stage.tenant(), stage.tenant("other")
+    name = stage.pool(nodes=stage.nodes[:1])
+    stage.eventually(lambda: stage.states(name) == {"dedicated"}, "dedicated")
+    urgent = stage.name("urgent")
+    stage.kubectl("create", "priorityclass", urgent, "--value=1000000")
+    here = {"kubernetes.io/hostname": stage.nodes[0]}
+    stage.kubectl("create", "-f", "-", stdin=pod("a", team), user=team)
+    stage.eventually(lambda: on(stage, "a", team) == stage.nodes[0], "it runs")
+    rude = pod("b", other, nodeSelector=here, priorityClassName=urgent)
+    stage.kubectl("create", "-f", "-", stdin=rude, user=other)
+
+    def unschedulable() -> bool:
+        conditions = stage.get("pod", "b", "-n", other)["status"]["conditions"]
+        return any(one.get("reason") == "Unschedulable" for one in conditions)
+
+    stage.eventually(unschedulable, "it waits")
+    assert on(stage, "a", team) == stage.nodes[0]
+
+
+@pytest.mark.plane
+def test_a_node_that_vanishes_leaves_the_pool_in_order(stage: Any) -> None:
+    stage.tenant()
+    name = stage.pool()
+    stage.eventually(lambda: stage.states(name) == {"dedicated"}, "dedicated")
+    stage.kubectl("delete", "node", stage.nodes[1])
+    stage.eventually(lambda: list(stage.entries(name)) == stage.nodes[:1], "one is left")
+    stage.eventually(lambda: stage.condition(name, "Ready")["status"] == "True", "Ready")
+    stage.kubectl("delete", "node", stage.nodes[0])
+    stage.eventually(lambda: stage.condition(name, "Ready")["reason"] == "NoNodes", "told")
