@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import zlib
+from collections.abc import Iterable
 
 #: What to say to somebody who may not.
 REMEDY = "as root, add some: ip address add 198.18.0.1/32 dev lo (see the guide)"
@@ -33,6 +34,19 @@ def own(name: str, count: int) -> tuple[str, ...]:
     return found
 
 
+def give_back(found: Iterable[str]) -> None:
+    """Take addresses off the loopback interface again, as far as we may."""
+    tool = _tool()
+    for address in found:
+        if tool is not None:
+            command = [tool, "address", "del", f"{address}/32", "dev", "lo"]
+            subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=False)
+
+
+def _tool() -> str | None:
+    return shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+
+
 def _usable(address: str) -> bool:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         try:
@@ -43,7 +57,7 @@ def _usable(address: str) -> bool:
 
 
 def _added(address: str) -> bool:
-    tool = shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    tool = _tool()
     if tool is None:
         return False
     command = [tool, "address", "add", f"{address}/32", "dev", "lo"]

@@ -198,6 +198,9 @@ class Platform:
         """Stop the platform and remove everything it kept."""
         self.require_directory()
         self.down(report)
+        with contextlib.suppress(errors.BrokenStateError):
+            described = plan.load(self.paths)
+            addresses.give_back(described.addresses if described is not None else ())
         try:
             shutil.rmtree(self.paths.root)
         except OSError as err:

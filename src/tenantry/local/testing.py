@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tenantry.kube import config
-from tenantry.local import errors, plan, progress, state
+from tenantry.local import addresses, errors, plan, progress, state
 from tenantry.local import platform as platforms
 
 _PREFIX = "tenantry-test-"
@@ -112,6 +112,7 @@ class Plane:
         """End it at once; its data is in memory and nobody will ask for it."""
         self.supervisor.kill()
         self.supervisor.wait()
+        addresses.give_back(self.plan.addresses)
         # The kernel kills the others now; they may still write for an instant.
         for _ in range(50):
             shutil.rmtree(self.platform.home, ignore_errors=True)
