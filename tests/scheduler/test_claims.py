@@ -319,3 +319,13 @@ def test_admin_access_takes_nothing() -> None:
     made.run()
     assert got(made) == {"work": ["gpu-0"], "watch": ["gpu-0"]}
     assert made.session.queues["q"].allocated[2] == 1000
+
+
+@pytest.mark.parametrize("count", [0, -3])
+def test_absurd_counts_are_refused(count: int) -> None:
+    made = claimed({"n": numbered(2)})
+    made.seen.put_claim(claim("c", request(count)))
+    using(made, "j", "c")
+    made.run()
+    assert made.where() == {}
+    assert f"asks for {count} devices" in made.engine.explain(("ns", "j"))[0].message

@@ -91,7 +91,7 @@ class _Search:
             else:
                 count = option.count
                 candidates = [k for k in candidates if self._free(option, k)]
-            if count > min(len(candidates), MOST_DEVICES - len(self.chosen[number])):
+            if not 1 <= count <= min(len(candidates), MOST_DEVICES - len(self.chosen[number])):
                 continue
             if self._devices((number, position), option, candidates, start=0, count=count):
                 return True

@@ -273,6 +273,8 @@ def _unreadable(session: session.Session, spec: device_specs.Claim) -> str:
             kind = session.observed.device_classes.get(option.device_class)
             if kind is None:
                 return f"device class {option.device_class} does not exist"
+            if option.count < 1:
+                return f"request {option.name} asks for {option.count} devices; at least 1"
             for text in (*kind.selectors, *option.selectors):
                 try:
                     cel.compiled(text, ("device",))
