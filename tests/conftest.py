@@ -14,16 +14,34 @@ from tenantry.local import testing
 # a loop that nobody closes.
 asyncio.set_event_loop(None)
 
-#: Whose files take longest. They begin first, so that no worker is left alone with one at the end.
-SLOW = ("conformance", "faults", "cli", "local", "apps", "gateway", "runtime", "kube")
+#: Directories whose tests share a control plane, or a whole platform on one: each group runs in one
+#: worker, else every worker would start them all. They take longest, so they begin first.
+TOGETHER = {
+    "apps": "apps",
+    "gateway": "gateway",
+    "faults": "faults",
+    "local": "local",
+    "cli": "local",
+    "nodes": "nodes",
+    "runtime": "runtime",
+    "kube": "runtime",
+    "crds": "runtime",
+}
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order directories; within each the shuffled order stays."""
-    rank = {name: number for number, name in enumerate(SLOW)}
+    """Group tests for the workers; within each group and among files the shuffled order stays."""
+    rank = {name: number for number, name in enumerate(["conformance", *TOGETHER])}
     here = Path(__file__).parent
-    items.sort(key=lambda item: rank.get(item.path.relative_to(here).parts[0], len(SLOW)))
+
+    def directory(item: pytest.Item) -> str:
+        return item.path.relative_to(here).parts[0]
+
+    items.sort(key=lambda item: rank.get(directory(item), len(rank)))
+    for item in items:
+        group = TOGETHER.get(directory(item), str(item.path))
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
