@@ -123,6 +123,13 @@ class TestKubeconfig:
         shell("kubeconfig", "--name", "one", "--group", "devs", code=2)
         assert "--group needs --as" in shell.err
 
+    @pytest.mark.parametrize("args", [("--as", ""), ("--as", "alice", "--group", "")])
+    def test_an_empty_name_is_not_the_admin(
+        self, shell: Shell, stored: state.Layout, args: tuple[str, ...]
+    ) -> None:
+        assert not shell("kubeconfig", "--name", "one", *args, code=1)
+        assert f'{args[-2].removeprefix("--")}: Invalid value: ""' in shell.err
+
     def test_a_user_that_no_certificate_can_hold(self, shell: Shell, stored: state.Layout) -> None:
         shell("kubeconfig", "--name", "one", "--as", "u" * 65, code=1)
         assert "1 to 64 characters" in shell.err
@@ -153,7 +160,9 @@ def test_a_name_that_cannot_be(shell: Shell, command: str, name: str) -> None:
         (("--nodes", "none.yaml"), "cannot read nodes from none.yaml"),
         (("--nodes", "2", "--gpus-per-node", "65"), "0 to 64"),
         (("--gpus-per-node", "-1"), "0 to 64"),
-        (("--bin-dir", "/nowhere/at/all", "--api-servers", "99"), "1 to 9"),
+        (("--nodes", "-1"), "0 to 5000 nodes"),
+        (("--api-servers", "99"), "1 to 9"),
+        (("--api-servers", "0"), "1 to 9"),
         (("--api-port", "70000"), "1 to 65535"),
     ],
 )
@@ -165,6 +174,11 @@ def test_what_up_refuses(
     )
     shell("up", *args, code=1)
     assert told in shell.err
+
+
+def test_binaries_from_nowhere(shell: Shell) -> None:
+    shell("up", "--bin-dir", "/nowhere/at/all", code=2)
+    assert "'/nowhere/at/all' does not exist" in shell.err
 
 
 def test_a_corrupt_binary(shell: Shell, tmp_path: Path) -> None:

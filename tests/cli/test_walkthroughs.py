@@ -43,6 +43,44 @@ def test_checks(check: steps.Check, answer: steps.Answer, wrong: bool) -> None:
     assert bool(check(answer)) is wrong
 
 
+def _played(answers: list[str], step: steps.Step, who: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Play one step against a program that gives these answers, the last one for ever."""
+    monkeypatch.setattr(play, "RETRY", 0.0)
+    given = iter(answers)
+    last = [""]
+
+    def run(_player: play.Player, _argv: object, _stdin: str = "") -> steps.Answer:
+        last[0] = next(given, last[0])
+        return steps.Answer(int(bool(last[0])), "", last[0])
+
+    monkeypatch.setattr(play.Player, "run", run)
+    said: list[str] = []
+    stage = play.Stage({"admin": play.Player("", ()), who: play.Player("", ())}, said.append)
+    monkeypatch.setattr(stage, "_clear", lambda _: None)
+    chapter = steps.Chapter(title="c", steps=(step,))
+    stage.play(steps.Walkthrough(name="t", title="t", chapters=(chapter,), tenants=(), users={}))
+    return "\n".join(said)
+
+
+def test_a_part_that_does_not_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    down = "failed calling webhook: connection refused"
+    step = steps.Step(says="s", argv=("x",), check=steps.succeeds)
+    assert "[ok]" in _played([down, down, ""], step, "admin", monkeypatch)
+    assert "[WRONG]" in _played(["denied the request", ""], step, "admin", monkeypatch)
+    monkeypatch.setattr(play, "OUTAGE", 0.0)
+    assert "[WRONG]" in _played([down], step, "admin", monkeypatch)
+
+
+def test_without_a_gateway_what_is_needed_later_is_done_at_the_api_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_gateway = steps.at_gateway("alice")
+    step = steps.Step(says="s", argv=("x",), check=steps.succeeds, who=at_gateway, direct=True)
+    assert "alice$ kubectl x" in _played([""], step, "alice", monkeypatch)
+    step = steps.Step(says="s", argv=("x",), check=steps.succeeds, who=at_gateway)
+    assert "[skipped] needs a gateway" in _played([""], step, "alice", monkeypatch)
+
+
 def test_a_command_is_shown_as_it_is_typed() -> None:
     step = steps.Step(says="", argv=("get", "x", "-o", "jsonpath={.a}"), check=steps.succeeds)
     assert play.typed(step) == "kubectl get x -o 'jsonpath={.a}'"

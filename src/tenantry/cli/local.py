@@ -67,7 +67,8 @@ def command() -> None:
 )
 @click.option(
     "--bin-dir",
-    default="",
+    type=click.Path(exists=True, file_okay=False),
+    default=None,
     metavar="DIRECTORY",
     help="Binaries of your own (etcd, kube-apiserver, ...); also TENANTRY_BIN_DIR.",
 )
@@ -79,7 +80,7 @@ def up(
     api_servers: int | None,
     odd: tuple[int, ...],
     api_port: int | None,
-    bin_dir: str,
+    bin_dir: str | None,
 ) -> None:
     """Start the platform, and return when it is ready."""
     from tenantry.core import clock
@@ -100,7 +101,7 @@ def up(
         own_addresses=True,
         odd_servers=odd,
         api_port=api_port,
-        bin_dir=bin_dir,
+        bin_dir=bin_dir or "",
         manifests=manifests,
         roles=roles,
     )
@@ -265,7 +266,7 @@ def _status_table(found: statuses.Status) -> str:
 
 @command.command("kubeconfig")
 @_name
-@click.option("--as", "user", default="", metavar="USER", help="Whom the kubeconfig is for.")
+@click.option("--as", "user", metavar="USER", help="Whom the kubeconfig is for.")
 @click.option(
     "--group", "groups", multiple=True, metavar="GROUP", help="A group of that user; repeatable."
 )
@@ -274,7 +275,12 @@ def _status_table(found: statuses.Status) -> str:
 )
 @click.option("--output", type=click.Path(path_type=Path), help="Write it to this file instead.")
 def kubeconfig(
-    *, name: str, user: str, groups: tuple[str, ...], through_gateway: bool, output: Path | None
+    *,
+    name: str,
+    user: str | None,
+    groups: tuple[str, ...],
+    through_gateway: bool,
+    output: Path | None,
 ) -> None:
     """Print a kubeconfig: the admin's, or any user's.
 
@@ -284,11 +290,16 @@ def kubeconfig(
     from tenantry.local import platform as platforms
     from tenantry.local import state
 
-    if groups and not user:
+    # An empty name must not be taken for none: none is the administrator.
+    if user == "":
+        raise errors.InvalidValueError("as", user, "the name of a user; without it, the admin")
+    if "" in groups:
+        raise errors.InvalidValueError("group", "", "the name of a group")
+    if groups and user is None:
         raise click.UsageError("--group needs --as: groups are given to a user")
     platform = platforms.Platform(name)
     server = gateway_server(platform) if through_gateway else ""
-    content = platform.kubeconfig(user, groups, server=server)
+    content = platform.kubeconfig(user or "", groups, server=server)
     if output is None:
         click.echo(content.decode(), nl=False)
     else:
@@ -300,7 +311,13 @@ def kubeconfig(
 @_name
 @click.argument("component", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is written from now on.")
-@click.option("--tail", type=int, default=200, show_default=True, help="Lines of what is there.")
+@click.option(
+    "--tail",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="Lines of what is there.",
+)
 def logs(name: str, component: str | None, follow: bool, tail: int) -> None:
     """Print the log of COMPONENT, or list whose there are."""
     from tenantry.local import logs as reading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -33,13 +34,17 @@ def command(
 ) -> None:
     """Play SEED's walkthrough: each command, its real output, and whether it is right.
 
-    On a local platform everybody has a kubeconfig of their own; with --kubeconfig or --context
-    the people of the walkthrough are impersonated by the user in it. Ends with 1 when a step is
-    wrong. What it creates it removes when it is played again.
+    On a local platform (--name) everybody has a kubeconfig of their own; with --kubeconfig,
+    --context or $KUBECONFIG the people of the walkthrough are impersonated by the user in it.
+    Ends with 1 when a step is wrong. What it creates it removes when it is played again.
     """
     import importlib
 
     from tenantry.cli.walkthroughs import play
+
+    elsewhere = kubeconfig is not None or bool(context)
+    if name and elsewhere:
+        raise click.UsageError("--name is a local platform, --kubeconfig and --context are not")
 
     module = importlib.import_module(f"tenantry.cli.walkthroughs.{SEEDS[seed]}")
     if nodes_file:
@@ -47,7 +52,7 @@ def command(
         return
     walkthrough: steps.Walkthrough = module.WALKTHROUGH
     with tempfile.TemporaryDirectory(prefix="tenantry-tour-") as folder:
-        if kubeconfig is not None or context:
+        if elsewhere or (not name and os.environ.get("KUBECONFIG")):
             people = _impersonated(walkthrough, kubeconfig, context)
         else:
             people = _local(walkthrough, name or "default", Path(folder))

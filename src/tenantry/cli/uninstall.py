@@ -34,8 +34,8 @@ def command(namespace: str, kinds: bool, yes: bool, kubeconfig: Path | None, con
 
     Stop its processes first. Namespaces of tenants stay, with all that is in them.
     """
-    if kinds and not yes:
-        click.confirm("Remove all tenants, their settings and quotas?", abort=True)
+    if kinds and not yes and not click.confirm("Remove all tenants, their settings and quotas?"):
+        raise click.ClickException("nothing was removed")
     asyncio.run(_uninstall(options.credentials(kubeconfig, context), namespace, kinds=kinds))
 
 

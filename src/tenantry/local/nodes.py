@@ -26,7 +26,7 @@ _GPU_LABELS = {
 
 def wanted(text: str, gpus: int) -> tuple[dict[str, Any], ...]:
     """Read `--nodes` (a count, or a file with Node objects) and `--gpus-per-node`."""
-    if text.isdigit():
+    if text.removeprefix("-").isdigit():
         return generated(int(text), gpus)
     if gpus:
         raise core_errors.InvalidValueError(

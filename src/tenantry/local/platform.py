@@ -240,7 +240,9 @@ class Platform:
     def _plan(
         self, options: Options, before: plan.Plan | None, found: Mapping[str, str]
     ) -> plan.Plan:
-        servers = options.api_servers or (len(before.api_ports) if before else 1)
+        servers = options.api_servers
+        if servers is None:
+            servers = len(before.api_ports) if before else 1
         if not 1 <= servers <= plan.MAXIMUM_API_SERVERS:
             raise core_errors.InvalidValueError(
                 "api-servers", servers, f"1 to {plan.MAXIMUM_API_SERVERS}"

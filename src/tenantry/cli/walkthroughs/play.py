@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from tenantry.cli.walkthroughs import seed_000
+from tenantry.cli.walkthroughs import seed_000, steps
 from tenantry.cli.walkthroughs.steps import Answer, Step, Walkthrough
 from tenantry.core import errors
 
@@ -21,9 +21,11 @@ TIMEOUT = 120.0
 RETRY = 0.2
 #: Seconds in which what an earlier tour left must be gone.
 CLEARED = 90.0
+#: Seconds in which a part that does not answer must be back.
+OUTAGE = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Player:
     """How somebody's commands are run.
 
@@ -67,6 +69,8 @@ class Stage:
         for chapter in walkthrough.chapters:
             self._write(f"\n== {chapter.title}")
             for step in chapter.steps:
+                if step.who not in self._players and step.direct:
+                    step = dataclasses.replace(step, who=steps.person(step.who))
                 if step.who not in self._players:
                     self._write(f"\n# {step.says}\n  [skipped] needs a gateway")
                     continue
@@ -79,11 +83,12 @@ class Stage:
     def _step(self, step: Step) -> bool:
         self._write(f"\n# {step.says}")
         self._write(f"{step.who}$ {typed(step)}")
-        deadline = time.monotonic() + step.within
+        began = time.monotonic()
         while True:
             answer = self._players[step.who].run(step.argv, step.stdin)
             problem = step.check(answer)
-            if not problem or time.monotonic() >= deadline:
+            patience = max(step.within, OUTAGE) if steps.is_outage(answer) else step.within
+            if not problem or time.monotonic() >= began + patience:
                 break
             time.sleep(RETRY)
         if answer.text:

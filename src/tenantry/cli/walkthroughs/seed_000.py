@@ -106,7 +106,7 @@ WALKTHROUGH = steps.Walkthrough(
                     check=steps.columns(
                         ("NAME", "READY", "STATUS", "AGE"), ("default", "True", "reconciled", "*")
                     ),
-                    within=10,
+                    within=30,
                 ),
                 Step(
                     says="the API server asks the platform about namespaces and tenants",
@@ -161,7 +161,7 @@ WALKTHROUGH = steps.Walkthrough(
                     who="alice",
                     argv=("auth", "can-i", "create", "pods", "-n", "hypersuite-dev"),
                     check=steps.equals("yes"),
-                    within=5,
+                    within=30,
                 ),
                 Step(
                     says="and works in it",
@@ -298,6 +298,7 @@ WALKTHROUGH = steps.Walkthrough(
                     who=steps.at_gateway("alice"),
                     argv=("create", "namespace", "hypersuite-lab"),
                     check=steps.succeeds,
+                    direct=True,
                 ),
                 Step(
                     says="and sees it at once",
@@ -319,7 +320,7 @@ WALKTHROUGH = steps.Walkthrough(
                     who=steps.at_gateway("alice"),
                     argv=("get", "nodes", "-o", "name"),
                     check=steps.equals("node/node-1"),
-                    within=5,
+                    within=30,
                 ),
             ),
         ),
@@ -342,14 +343,14 @@ WALKTHROUGH = steps.Walkthrough(
                     says="which it follows",
                     argv=("get", "globalproxysettings", "tour-seed-000"),
                     check=steps.columns(("NAME", "READY", "AGE"), ("tour-seed-000", "True", "*")),
-                    within=10,
+                    within=30,
                 ),
                 Step(
                     says="so bob lists a node by its label",
                     who=steps.at_gateway("bob"),
                     argv=("get", "nodes", "-o", "name"),
                     check=steps.equals("node/node-2"),
-                    within=5,
+                    within=30,
                 ),
             ),
         ),
@@ -364,7 +365,7 @@ WALKTHROUGH = steps.Walkthrough(
                         ("hypersuite", "Active", "", "2", _NODE, "True", "reconciled", "*"),
                         ("orion", "Active", "3", "3", "", "True", "reconciled", "*"),
                     ),
-                    within=10,
+                    within=30,
                 ),
             ),
         ),

@@ -25,6 +25,17 @@ class Answer:
 #: Tells what is wrong with an answer; "" when it is right.
 Check = Callable[[Answer], str]
 
+#: What kubectl says when a server did not answer, rather than that it refused.
+_OUTAGES = (
+    "connection refused",
+    "connection reset",
+    "failed calling webhook",
+    "etcdserver:",
+    "unexpected EOF",
+    "TLS handshake",
+    "Unable to connect to the server",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -35,6 +46,7 @@ class Step:
     :param argv: the arguments of kubectl, or a command line that begins with "tenantry"
     :param stdin: the manifest that is piped in
     :param within: seconds in which the answer may become right
+    :param direct: without a gateway its user does the same at the API server
     """
 
     says: str
@@ -43,6 +55,7 @@ class Step:
     who: str = "admin"
     stdin: str = ""
     within: float = 0.0
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +84,16 @@ class Walkthrough:
 def at_gateway(user: str) -> str:
     """Name a user whose kubeconfig points at the gateway."""
     return f"{user}@gateway"
+
+
+def person(who: str) -> str:
+    """Return the user, wherever the kubeconfig points."""
+    return who.removesuffix("@gateway")
+
+
+def is_outage(answer: Answer) -> bool:
+    """Tell whether a part of the platform did not answer, so that nothing was decided."""
+    return bool(answer.code) and any(sign in answer.errors for sign in _OUTAGES)
 
 
 def succeeds(answer: Answer) -> str:
