@@ -12,14 +12,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from tenantry.api import resources
-from tenantry.kube import client, config, errors, retry
+from tenantry.kube import client, errors, retry
+from tenantry.kube import config as configs
 from tenantry.local import testing
 
 # looptime asks for the current loop around every test; before the first async one that would make
 # a loop nobody closes. Said once, there is none, and it copes.
 asyncio.set_event_loop(None)
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run the client under both loops that the roles run under; virtual time has one of its own."""
+    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+        "asyncio": asyncio.new_event_loop
+    }
+    if item.get_closest_marker("looptime") is None:
+        factories["uvloop"] = uvloop.new_event_loop
+    return factories
 
 
 @pytest.fixture
@@ -141,4 +155,4 @@ QUICK = retry.Policy(base=0.001, cap=0.002)
 
 
 def connect(server: Scripted, **options: Any) -> client.Client:
-    return client.Client(config.Config(server=server.server, token="abc"), policy=QUICK, **options)
+    return client.Client(configs.Config(server=server.server, token="abc"), policy=QUICK, **options)

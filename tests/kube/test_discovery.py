@@ -126,7 +126,8 @@ async def test_real_server_knows_our_constants(admin: client.Client) -> None:
     assert found.failed == ()
     served = {one.resource for one in found.served}
     ours = {value for value in vars(resources).values() if isinstance(value, resources.Resource)}
-    assert ours <= served
+    # The only one that comes with a CRD, which nobody installed here.
+    assert ours - served == {resources.GATEWAY_CLASSES}
     assert set(await discovery.resources(admin)) == served
     pods = found.find("po")
     assert pods is not None
