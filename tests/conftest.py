@@ -29,19 +29,21 @@ TOGETHER = {
 }
 
 
-@pytest.hookimpl
+def directory(item: pytest.Item) -> str:
+    return item.path.relative_to(Path(__file__).parent).parts[0]
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Say with which other tests a test runs: those of its group, or of its file."""
+    group = TOGETHER.get(directory(item), str(item.path))
+    item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests for the workers; within each group and among files the shuffled order stays."""
+    """Put the slow ones first; within each group and among files the shuffled order stays."""
     rank = {name: number for number, name in enumerate(["conformance", *TOGETHER])}
-    here = Path(__file__).parent
-
-    def directory(item: pytest.Item) -> str:
-        return item.path.relative_to(here).parts[0]
-
     items.sort(key=lambda item: rank.get(directory(item), len(rank)))
-    for item in items:
-        group = TOGETHER.get(directory(item), str(item.path))
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
