@@ -2,8 +2,7 @@
 
 Which requests come here is part of the security of the platform, and of its liveness: a webhook
 that is down must stop tenants, never the cluster. So nodes, leases, kube-system and our own
-namespace are outside of all rules, and controllers of kube-system may always finish what they
-began.
+namespace are outside of all rules, and kube-system's controllers may finish what they began.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ VALIDATE = "/validate"
 
 #: Where Capsule's own configurations send the same questions.
 UPSTREAM_MUTATING = (
-    "/namespaces/mutating", "/tenants/mutating", "/defaults", "/persistentvolumeclaims/mutating",
-    "/rules/generic/mutating",
+    "/namespaces/mutating", "/tenants/mutating", "/defaults",
+    "/persistentvolumeclaims/mutating", "/rules/generic/mutating",
 )  # fmt: skip
 UPSTREAM_VALIDATING = (
     "/namespaces/validating", "/tenants/validating", "/tenantowners/validating",
@@ -189,14 +188,12 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
 _CONTENT = (
     ("", ("pods", "pods/ephemeralcontainers", "pods/resize", "persistentvolumeclaims", "services")),
     ("networking.k8s.io", ("ingresses",)),
-    (
-        "gateway.networking.k8s.io",
-        ("gateways", "grpcroutes", "httproutes", "listenersets", "tlsroutes"),
-    ),
+    ("gateway.networking.k8s.io",
+     ("gateways", "grpcroutes", "httproutes", "listenersets", "tlsroutes")),
     ("gateway.networking.x-k8s.io", ("xlistenersets",)),
     ("route.openshift.io", ("routes",)),
     ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
-)
+)  # fmt: skip
 _NOT_NOISE: Object = {
     "name": "not-what-is-written-all-the-time",
     "expression": (

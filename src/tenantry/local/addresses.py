@@ -11,7 +11,11 @@ import shutil
 import socket
 import subprocess
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from tenantry.local import plan
 
 #: What to say to somebody who may not.
 REMEDY = "as root, add some: ip address add 198.18.0.1/32 dev lo (see the guide)"
@@ -32,6 +36,20 @@ def own(name: str, count: int) -> tuple[str, ...]:
         if not _usable(address) and not _added(address):
             return ()
     return found
+
+
+def assigned(described: plan.Plan, note: Callable[[str], None]) -> plan.Plan:
+    """Give each API server an address of its own, where this machine lets us."""
+    count = len(described.api_ports)
+    found = own(described.name, count)
+    if not found:
+        note(
+            f"no {count} addresses for the API servers, so each has a port of its own and the "
+            f"EndpointSlice kubernetes stays empty; {REMEDY}"
+        )
+        return described
+    ports = described.api_ports[:1] * count
+    return msgspec.structs.replace(described, addresses=found, api_ports=ports)
 
 
 def give_back(found: Iterable[str]) -> None:

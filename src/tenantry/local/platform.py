@@ -228,7 +228,7 @@ class Platform:
         found = binaries.resolve(wanted, environ=environ, report=report, make=options.make_binaries)
         described = self._plan(options, before, found)
         if options.own_addresses and len(described.api_ports) > 1:
-            described = self._with_addresses(described, report)
+            described = addresses.assigned(described, report.note)
         with report.step("certificates"):
             credentials.ensure(described, self.paths, clock.wall())
             for path, content in plane.files(self.paths).items():
@@ -274,20 +274,6 @@ class Platform:
             manifests=options.manifests,
             roles=options.roles,
             durable=options.durable,
-        )
-
-    def _with_addresses(self, described: plan.Plan, report: progress.Progress) -> plan.Plan:
-        """Give each API server an address of its own, where this machine lets us."""
-        count = len(described.api_ports)
-        found = addresses.own(self.name, count)
-        if not found:
-            report.note(
-                f"no {count} addresses for the API servers, so each has a port of its own and the "
-                f"EndpointSlice kubernetes stays empty; {addresses.REMEDY}"
-            )
-            return described
-        return msgspec.structs.replace(
-            described, addresses=found, api_ports=described.api_ports[:1] * count
         )
 
     def _ports_of_others(self) -> set[int]:
