@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist import scheduler
 
 from tenantry.local import testing
 
@@ -19,31 +21,39 @@ asyncio.set_event_loop(None)
 TOGETHER = {
     "apps": "apps",
     "gateway": "gateway",
+    "nodes": "nodes",
     "faults": "faults",
     "local": "local",
     "cli": "local",
-    "nodes": "nodes",
     "runtime": "runtime",
     "kube": "runtime",
     "crds": "runtime",
+    # Long enough to be worth a platform of their own.
+    "test_matrix.py": "matrix",
+    "test_modes.py": "modes",
+    "test_workers.py": "modes",
 }
-
-
-def directory(item: pytest.Item) -> str:
-    return item.path.relative_to(Path(__file__).parent).parts[0]
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Say with which other tests a test runs: those of its group, or of its file."""
-    group = TOGETHER.get(directory(item), str(item.path))
-    item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the slow ones first; within each group and among files the shuffled order stays."""
-    rank = {name: number for number, name in enumerate(["conformance", *TOGETHER])}
-    items.sort(key=lambda item: rank.get(directory(item), len(rank)))
+    rank = {name: number for number, name in enumerate([*TOGETHER, "conformance"])}
+    here = Path(__file__).parent
+    items.sort(key=lambda item: rank.get(item.path.relative_to(here).parts[0], len(rank)))
+
+
+def together(nodeid: str) -> str:
+    """Return what a worker gets at a time: a group, or a file."""
+    path = nodeid.partition("::")[0]
+    return TOGETHER.get(Path(path).name, TOGETHER.get(Path(path).parts[1], path))
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    made = scheduler.LoadScopeScheduling(config, log)
+    made._split_scope = together
+    return made
 
 
 @pytest.fixture(scope="session")
