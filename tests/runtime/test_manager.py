@@ -235,6 +235,9 @@ def _certificate(made: manager.Manager) -> None:
     made.add_webhook(webhook.Server("127.0.0.1", 0, certificate=missing))
 
 
+# A process that ends cuts off connections that are being made; aiohttp leaves their sockets to the
+# garbage collector, which warns of them.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("sabotage", [_raises, _ends, _setup, _certificate])
 async def test_a_part_that_fails_ends_the_process(
     plane: testing.Plane,
