@@ -6,6 +6,7 @@ from typing import Any
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
+from tenantry.runtime import registration
 from tenantry.tenancy import ownership
 
 Object = dict[str, Any]
@@ -82,13 +83,4 @@ def policies() -> list[tuple[resources.Resource, Object]]:
             ],
         },
     }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME, "validationActions": ["Deny"]},
-    }
-    return [
-        (resources.VALIDATING_POLICIES, policy),
-        (resources.VALIDATING_POLICY_BINDINGS, binding),
-    ]
+    return registration.denying(policy)

@@ -12,6 +12,7 @@ from typing import Any
 
 from tenantry.api import resources
 from tenantry.api.tenantry import constants
+from tenantry.runtime import registration
 
 Object = dict[str, Any]
 
@@ -115,16 +116,7 @@ def policies(controllers: Collection[str]) -> list[tuple[resources.Resource, Obj
             ],
         },
     }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME, "validationActions": ["Deny"]},
-    }
-    return [
-        (resources.VALIDATING_POLICIES, policy),
-        (resources.VALIDATING_POLICY_BINDINGS, binding),
-    ]
+    return registration.denying(policy)
 
 
 def _same_taints() -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tenantry.api import resources
+
 Object = dict[str, Any]
 
 
@@ -32,6 +34,21 @@ def wanted(full: Object, observed: Mapping[str, Any] | None, manager: str) -> Ob
             if any(_same_place(hook.get("clientConfig") or {}, each) for each in ours)
         ],
     }
+
+
+def denying(policy: Object) -> list[tuple[resources.Resource, Object]]:
+    """Return a ValidatingAdmissionPolicy and the binding that makes it refuse, in the cluster."""
+    name = policy["metadata"]["name"]
+    binding = {
+        "apiVersion": policy["apiVersion"],
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+    return [
+        (resources.VALIDATING_POLICIES, policy),
+        (resources.VALIDATING_POLICY_BINDINGS, binding),
+    ]
 
 
 def kept_by_others(observed: Mapping[str, Any], manager: str) -> bool:

@@ -227,7 +227,7 @@ class Store(Generic[T]):
 
     def retain(self, keys: Iterable[Key]) -> Iterator[Event[T]]:
         """Remove everything but `keys`: the end of a relist, which is a difference, not a reset."""
-        kept = keys if isinstance(keys, frozenset) else frozenset(keys)
+        kept = frozenset(keys)
         for key in [key for key in self._entries if key not in kept]:
             yield from self.remove(key)
 

@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from tenantry.scheduler.engine import matching, plugin, pod_terms, resources, session, shapes, specs
+from tenantry.scheduler.engine import (
+    matching,
+    plugin,
+    pod_scores,
+    pod_terms,
+    resources,
+    session,
+    shapes,
+    specs,
+)
 
 MOST = 100.0
 AFFINITY, TAINTS, SPREAD = 2.0, 3.0, 2.0
@@ -32,26 +41,8 @@ class _Fixed:
         return float(self._score[node])
 
 
-class _Spread:
+class _Spread(pod_scores.Recomputed):
     """Fewer pods of the constraint in a node's domain are better."""
-
-    fixed = False
-
-    def __init__(self, session: session.Session, shape: shapes.Shape) -> None:
-        self._session = session
-        self._shape = shape
-        self._stamp = -1
-        self._score: resources.Floats = np.zeros(0)
-
-    def everywhere(self) -> resources.Floats:
-        stamp = len(self._session.state.changed)
-        if stamp != self._stamp:
-            self._score = self._compute()
-            self._stamp = stamp
-        return self._score
-
-    def at(self, node: int) -> float:
-        return float(self.everywhere()[node])
 
     def _compute(self) -> resources.Floats:
         session, shape = self._session, self._shape

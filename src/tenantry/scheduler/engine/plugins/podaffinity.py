@@ -10,6 +10,7 @@ import numpy as np
 from tenantry.scheduler.engine import (
     matching,
     plugin,
+    pod_scores,
     pod_terms,
     resources,
     session,
@@ -19,25 +20,7 @@ from tenantry.scheduler.engine import (
 SCORE = 1_000_000.0
 
 
-class _Preferred:
-    fixed = False
-
-    def __init__(self, session: session.Session, shape: shapes.Shape) -> None:
-        self._session = session
-        self._shape = shape
-        self._stamp = -1
-        self._score = np.zeros(0)
-
-    def everywhere(self) -> resources.Floats:
-        stamp = len(self._session.state.changed)
-        if stamp != self._stamp:
-            self._score = self._compute()
-            self._stamp = stamp
-        return self._score
-
-    def at(self, node: int) -> float:
-        return float(self.everywhere()[node])
-
+class _Preferred(pod_scores.Recomputed):
     def _compute(self) -> resources.Floats:
         session, own = self._session, self._shape.sample
         nodes = session.state.nodes.specs
