@@ -27,6 +27,8 @@ class Engine:
         self._actions = [registry.make_action(name) for name in self.config.actions]
         for choice in self.config.plugins:
             registry.make_plugin(choice.name, choice.arguments)
+        # One step and a garbage collection still have room in the slice after this.
+        self._pace = self.config.slice_seconds / 4
         self.last: session.Session | None = None
         #: What the last cycle decided.
         self.result = decisions.Decisions(tables.Tables())
@@ -69,9 +71,14 @@ class Engine:
             return
         self.last, made = opened, opened.decisions
         self.result = made
-        made.timings.append(decisions.Timing("snapshot", clock() - begun))
-        budget = self.config.cycle_budget
         mark = clock()
+        made.timings.append(decisions.Timing("snapshot", mark - begun))
+        made.longest_slice = mark - begun
+        # On thousands of nodes a copy of the state is most of a slice.
+        if made.longest_slice > self._pace:
+            yield
+            mark = clock()
+        budget = self.config.cycle_budget
         for action in self._actions:
             start = clock()
             search = self.config.action_searches.get(action.name, self.config.action_search)
@@ -82,14 +89,14 @@ class Engine:
                 if over and not opened.committing:
                     self._stop(opened)
                     break
-                # One step and a garbage collection still have room in the slice after this.
-                if instant - mark > self.config.slice_seconds / 3:
+                if instant - mark > self._pace:
                     made.longest_slice = max(made.longest_slice, instant - mark)
                     yield
                     mark = clock()
             made.timings.append(decisions.Timing(action.name, clock() - start))
             if made.cut_short:
                 break
+        made.longest_slice = max(made.longest_slice, clock() - mark)
 
     def explain(self, key: specs.Key) -> list[reasons.Reason]:
         """Return why a job did not start in the last cycle; empty when it did, or is unknown."""
