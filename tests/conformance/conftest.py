@@ -50,4 +50,5 @@ def shell(planes: testing.Planes) -> Shell:
     # The right to create namespaces comes with the controller's first reconcile.
     while made("somebody", "auth can-i create namespaces").returncode:
         assert time.monotonic() < deadline
+        time.sleep(0.2)
     return made

@@ -38,11 +38,16 @@ def denied(hook: str, words: str) -> str:
     return f'admission webhook "{hook}.tenantry.io" denied the request: {words}'
 
 
+#: Seconds between two tries; each starts a kubectl, which takes the time of others.
+PAUSE = 0.2
+
+
 def until(shell: Shell, who: str, line: str, seconds: float = 30.0) -> str:
     """Repeat what must succeed in the end."""
     deadline = time.monotonic() + seconds
     while (done := shell(who, line)).returncode:
         assert time.monotonic() < deadline, done.stderr
+        time.sleep(PAUSE)
     return done.stdout
 
 
@@ -97,6 +102,7 @@ def test_the_fourth_of_three_namespaces(shell: Shell) -> None:
         if shown == golden:
             break
         assert time.monotonic() < deadline, lines
+        time.sleep(PAUSE)
 
 
 def test_the_schema_explains_itself(shell: Shell) -> None:
@@ -117,6 +123,7 @@ def test_a_killed_role_comes_back(shell: Shell, unit: str) -> None:
         # Until it is back nothing is let through; the webhook is part of every create.
         assert "failed calling webhook" in done.stderr
         assert time.monotonic() < deadline, done.stderr
+        time.sleep(PAUSE)
     label = shell.ok("admin", f"get namespace {name}-a --show-labels --no-headers")
     assert f"capsule.clastix.io/tenant={name}" in label
     until(shell, "dave", f"-n {name}-a get pods", seconds=60)
