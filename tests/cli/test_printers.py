@@ -28,6 +28,12 @@ def test_formats(value: Any, output: str, expected: str) -> None:
     assert printers.formatted(value, output) == expected
 
 
+def test_what_has_no_name_has_none_to_show() -> None:
+    assert printers.formatted({"items": []}, "name") == ""
+    with pytest.raises(errors.InvalidValueError, match="json, yaml or jsonpath=TEMPLATE"):
+        printers.formatted({"version": "1"}, "name")
+
+
 def test_an_unknown_format() -> None:
     with pytest.raises(errors.InvalidValueError, match="json, yaml, name"):
         printers.formatted({}, "xml")

@@ -49,7 +49,7 @@ class TestChooseApi:
         taken: tuple[int, ...] = (),
     ) -> tuple[int, ...]:
         return ports.choose_api(
-            count, remembered, name="one", wanted=wanted, avoid=(), free=all_but(*taken)
+            count, remembered, name="one", seed="x", wanted=wanted, avoid=(), free=all_but(*taken)
         )
 
     def test_the_first_stays(self) -> None:
@@ -93,7 +93,7 @@ def test_a_listener_is_seen_and_named() -> None:
         port = server.getsockname()[1]
         assert not ports.is_free(port)
         with pytest.raises(errors.PortTakenError, match=r"taken by process \d+ \("):
-            ports.choose_api(1, [port], name="one", wanted=None, avoid=())
+            ports.choose_api(1, [port], name="one", seed="x", wanted=None, avoid=())
     assert ports.is_free(port)
 
 

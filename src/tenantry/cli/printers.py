@@ -44,7 +44,12 @@ def formatted(value: Any, output: str) -> str:
         return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n")
     if output == "name":
         items = value.get("items", [value]) if isinstance(value, dict) else value
-        return "\n".join(_name(item) for item in items)
+        names = [_name(item) for item in items]
+        if not all(names):
+            raise errors.InvalidValueError(
+                "output", output, "json, yaml or jsonpath=TEMPLATE: what is shown has no name"
+            )
+        return "\n".join(names)
     if output.startswith("jsonpath="):
         from tenantry.core import jsonpath
 

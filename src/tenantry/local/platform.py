@@ -252,6 +252,7 @@ class Platform:
             servers,
             (before.api_ports[:1] if before.addresses else before.api_ports) if before else (),
             name=self.name,
+            seed=str(self.paths.root),
             wanted=options.api_port,
             avoid=avoid,
         )
@@ -263,7 +264,7 @@ class Platform:
             ports=ports.choose(
                 plan.listeners(options.components, options.roles),
                 before.ports if before else {},
-                seed=self.name,
+                seed=str(self.paths.root),
                 avoid=avoid | set(api_ports),
             ),
             components=options.components,

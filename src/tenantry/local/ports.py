@@ -65,6 +65,7 @@ def choose_api(
     remembered: Sequence[int],
     *,
     name: str,
+    seed: str,
     wanted: int | None,
     avoid: Collection[int],
     free: IsFree = is_free,
@@ -89,7 +90,7 @@ def choose_api(
     elif wanted == 0:
         known.pop("0", None)
     taken = {*avoid, *(remembered[:1] if wanted == 0 else ())}
-    chosen = choose(keys, known, seed=name, avoid=taken - {first}, free=free)
+    chosen = choose(keys, known, seed=seed, avoid=taken - {first}, free=free)
     return tuple(chosen[key] for key in keys)
 
 

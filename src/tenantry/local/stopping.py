@@ -29,7 +29,7 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except Interrupted:
-        raise errors.LocalError("stopped by `tenantry local down`") from None
+        raise errors.LocalError("stopped by `tenantry local down`, or by another SIGTERM") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
