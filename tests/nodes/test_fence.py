@@ -119,6 +119,9 @@ def test_a_pool_that_goes_fences_nothing() -> None:
         {"key": "tenant-dedicated", "operator": "Equal", "value": "rival"},
         {"key": "tenant-dedicated", "value": ""},
         {"key": "tenant-dedicated"},
+        # A tenant may be called by a number, and others than Equal compare numbers.
+        {"key": "tenant-dedicated", "operator": "Gt", "value": "team"},
+        {"key": "tenant-dedicated", "operator": "Lt", "value": "9"},
         {"key": "example.com/own", "operator": "Exists", "effect": "NoSchedule"},
     ],
 )
@@ -201,6 +204,20 @@ def test_a_mirror_annotation_alone_makes_nobody_a_kubelet() -> None:
     pod["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
     assert isinstance(pods.validate_pod(review(pod), known()), admission.Deny)
     assert isinstance(pods.validate_pod(review(pod), known(system=True)), admission.Allow)
+
+
+def test_only_kubelets_make_mirror_pods_even_where_nothing_is_required() -> None:
+    around = fence.fence([pool("p", mode="shared")], "team")
+    pod = {
+        "metadata": {"name": "a", "annotations": {"kubernetes.io/config.mirror": "x"}},
+        "spec": {},
+    }
+    for system in (False, True):
+        found = pods.validate_pod(review(pod), evidence.Evidence(around=around, system=system))
+        assert isinstance(found, admission.Allow) is system
+    denied = pods.validate_pod(review(pod), evidence.Evidence(around=around))
+    assert isinstance(denied, admission.Deny)
+    assert "only kubelets make mirror pods" in denied.message
 
 
 def test_what_was_stored_before_is_not_held_against_an_update() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tenantry.api.tenantry import constants, node_pool
@@ -122,7 +122,12 @@ def test_who_does_not_hold_a_node(kept: views.PodView) -> None:
 
 @pytest.mark.parametrize(
     "kept",
-    [pod("ds", "other", owner_kind="DaemonSet"), pod("plain", "default"), pod("p", "other")],
+    [
+        pod("ds", "other", owner_kind="DaemonSet"),
+        pod("plain", "default"),
+        pod("p", "other"),
+        pod("mirror", "other", mirror=True),
+    ],
 )
 def test_who_does(kept: views.PodView) -> None:
     assert step(node(), pool(), kept).reason == "Occupied"
@@ -160,6 +165,16 @@ TAINTS = st.lists(
 
 
 @settings(max_examples=300, deadline=None)
+# What is put back at the end of the list must not look like a change.
+@example(
+    {},
+    [
+        {"key": "tenant-dedicated", "effect": "NoExecute"},
+        {"key": "tenant-dedicated", "effect": "NoSchedule", "value": "team"},
+    ],
+    True,
+    False,
+)
 @given(
     st.dictionaries(KEYS, st.sampled_from(["team", "old", ""]), max_size=3),
     TAINTS,

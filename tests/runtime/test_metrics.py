@@ -5,6 +5,18 @@ import pytest
 from tenantry.runtime import metrics
 
 
+def test_a_series_ends_with_what_it_is_about() -> None:
+    registry = metrics.Registry()
+    gauge = registry.gauge("a", "A.", ("x",))
+    gauge.set(1, "gone")
+    gauge.set(2, "kept")
+    gauge.remove("gone")
+    gauge.remove("never-was")
+    assert [line for line in registry.exposition().splitlines() if line[0] != "#"] == [
+        'a{x="kept"} 2'
+    ]
+
+
 def test_writes_the_text_form() -> None:
     registry = metrics.Registry()
     total = registry.counter("a_total", 'Help with \\ and\nline "x".', ("code",))

@@ -15,6 +15,7 @@ Step = admission.Step[tenancy.Evidence]
 
 MASTERS = "system:masters"
 _NODES = "system:nodes"
+_NOBODY = (identity.SERVICE_ACCOUNT_PREFIX, "system:anonymous")
 
 
 class Fencing:
@@ -71,4 +72,5 @@ class Fencing:
         account = who.service_account
         if account is not None:
             return self._known.index.tenant_of(account[0]) is None
-        return who.name.startswith("system:") and identity.SERVICE_ACCOUNTS not in who.groups
+        # Neither what looks like an account and is none, nor those who did not say who they are.
+        return who.name.startswith("system:") and not who.name.startswith(_NOBODY)

@@ -187,6 +187,8 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
 #: change what a pod runs are changes like any other; its status and binding are not.
 _CONTENT = (
     ("", ("pods", "pods/ephemeralcontainers", "pods/resize", "persistentvolumeclaims", "services")),
+    # Their controller decides by the template on which nodes there shall be a pod.
+    ("apps", ("daemonsets",)),
     ("networking.k8s.io", ("ingresses",)),
     ("gateway.networking.k8s.io",
      ("gateways", "grpcroutes", "httproutes", "listenersets", "tlsroutes")),

@@ -118,13 +118,19 @@ def dedicate(
 
 @command.command("release")
 @click.argument("nodes", nargs=-1, required=True)
+@printers.option()
 @options.kubeconfig
-def release(nodes: tuple[str, ...], kubeconfig: Path | None, context: str) -> None:
+def release(nodes: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
     """Take NODES back: what was on them before is restored."""
     from tenantry.apps import pooling
 
     pools = _run(kubeconfig, context, lambda api: pooling.release(api, nodes))
-    click.echo(f"released {', '.join(nodes)} from {', '.join(pools)}")
+    listed = list(dict.fromkeys(nodes))
+    printers.show(
+        {"nodes": listed, "pools": pools},
+        output,
+        lambda: f"released {', '.join(listed)} from {', '.join(pools)}",
+    )
 
 
 @command.command("audit")

@@ -201,8 +201,9 @@ def _toleration_problem(raw: Mapping[str, Any], around: Fence) -> str:
             "Forbidden: operator Exists without a key tolerates the taint of every tenant's "
             "nodes; name the keys that are meant"
         )
-    if one.operator == "Exists" or one.value != around.tenant:
-        shown = "operator Exists" if one.operator == "Exists" else f'"{one.value}"'
+    # Others than Equal compare, and a tenant's name may be a number.
+    if one.operator != "Equal" or one.value != around.tenant:
+        shown = f'"{one.value}"' if one.operator == "Equal" else f"operator {one.operator}"
         return (
             f"Forbidden: {one.key} with {shown} tolerates nodes of other tenants; "
             f'accepted is operator Equal with value "{around.tenant}"'

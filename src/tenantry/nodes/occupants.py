@@ -43,7 +43,7 @@ def of(
 
 def is_system(pod: views.PodView, tenant: str | None, taint: taints.Taint) -> bool:
     """Tell whether a pod is part of the platform on a node with this taint."""
-    if pod.mirror:
+    if pod.mirror and (tenant is None or pod.owner_kind == "Node"):
         return True
     if tenant is not None:
         return False

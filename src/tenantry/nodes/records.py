@@ -96,12 +96,11 @@ def patch(node: views.NodeView, target: Wanted | None) -> Operations:
             labels=target.labels,
             labels_before={key: kept.get(key, labels.get(key)) for key in target.labels},
             marks=target.marks,
+            # In the order of our own, which does not change when the node's list is rearranged.
             marks_before=tuple(
-                taint
-                for taint in before
-                if any(_same(taint, ours) for ours in target.marks)
+                taint for ours in target.marks for taint in before if _same(taint, ours)
             ),
-        )  # fmt: skip
+        )
         labels = {**labels, **target.labels}
         listed = _with(listed, target.marks)
         text = msgspec.json.encode(new, order="deterministic").decode()

@@ -65,10 +65,10 @@ def plan(
     missing = lacking(found, needed)
     what: Action = "none"
     operations: tuple[jsonpatch.Operation, ...] = ()
-    if not missing:
-        reason = "nothing to do: it reaches the nodes, or tolerates their taints"
-    elif tenant is not None:
+    if tenant is not None:
         what, reason = "reported", f"it is tenant {tenant}'s; only the system's are repaired"
+    elif not missing:
+        reason = "nothing to do: it reaches the nodes, or tolerates their taints"
     elif not allowed(found, allow):
         what = "reported"
         reason = f"not on the allow list; allow {found.namespace} or {found.key}"

@@ -104,6 +104,11 @@ class Gauge(Counter):
         self._functions[self.check(values)] = function
         self._values.setdefault(values, 0.0)
 
+    def remove(self, *values: str) -> None:
+        """End the series with these label values: what it was about is gone."""
+        self._values.pop(self.check(values), None)
+        self._functions.pop(values, None)
+
     def value(self, *values: str) -> float:
         """Return the present value."""
         function = self._functions.get(self.check(values))

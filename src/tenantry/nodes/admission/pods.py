@@ -24,6 +24,10 @@ BINDING = (
     'pods "{name}" is forbidden: binding to node "{node}": only schedulers outside of tenants place '
     "pods of tenants"
 )
+MIRROR = (
+    'pods "{name}" is forbidden: metadata.annotations[{key}]: Forbidden: "{value}": only kubelets '
+    "make mirror pods; leave it out"
+)
 OUTSIDE = '{plural} "{name}" is forbidden: {problem}'
 
 
@@ -91,10 +95,14 @@ def validate_pod(review: admission.Review, known: evidence.Evidence) -> Decision
     pod = review.object
     if pod is None or known.around is None:
         return admission.Allow()
-    if _static(pod) and known.system:
-        return admission.Allow()
     spec, old = pod.get("spec") or {}, (review.old or {}).get("spec")
     name = _name(review, pod)
+    if _static(pod) and not _static(review.old or {}):
+        if known.system:
+            return admission.Allow()
+        # Mirror pods count as the system's, on whosever node they are.
+        value = pod["metadata"]["annotations"][views.MIRROR]
+        return admission.Deny(MIRROR.format(name=name, key=views.MIRROR, value=value))
     if old is None and spec.get("nodeName") and not known.system:
         return admission.Deny(NODE_NAME.format(name=name, node=spec["nodeName"]))
     text = fence.problem(spec, known.around, old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import get_args
 
 from tenantry.api import resources
 from tenantry.api.tenantry import constants, node_pool
@@ -19,6 +20,9 @@ NEEDS = (
 
 #: How many times the usual debounce a pool waits for more news of its nodes and pods.
 GATHERED = 5
+
+_STATES: tuple[node_pool.State, ...] = get_args(node_pool.State)
+_KINDS = ("ForeignPod", "PodOutside")
 
 
 class PoolController:
@@ -98,6 +102,7 @@ class PoolController:
         pool, raw = self._known.pools.get(name), self._raw.get(name)
         if pool is None or raw is None:
             self._told.pop(name, None)
+            self._uncount(name)
             return
         found = self._known.claims()
         selected = found.nodes_of.get(name, [])
@@ -223,9 +228,17 @@ class PoolController:
         entries: list[node_pool.NodeStatus],
         wrong: list[node_pool.Violation],
     ) -> None:
-        for kept in ("shared", "draining", "dedicated", "released"):
+        for kept in _STATES:
             self._nodes_gauge.set(sum(one.state == kept for one in entries), name, kept)
-        for kind in ("ForeignPod", "PodOutside"):
+        for kind in _KINDS:
             self._wrong_gauge.set(sum(one.kind == kind for one in wrong), name, kind)
         full = sum(one.state == "dedicated" and not one.missing for one in entries)
         self._complete_gauge.set(full, name)
+
+    def _uncount(self, name: str) -> None:
+        # What stood there when the pool went would be told for ever.
+        for kept in _STATES:
+            self._nodes_gauge.remove(name, kept)
+        for kind in _KINDS:
+            self._wrong_gauge.remove(name, kind)
+        self._complete_gauge.remove(name)
