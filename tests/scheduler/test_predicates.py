@@ -77,7 +77,7 @@ def test_ports_keep_pods_apart() -> None:
     made.node("a")
     made.queue("q", -1)
     for name, port in (("one", 80), ("two", 80), ("three", 81)):
-        made.job(name, "q", constraints=specs.Constraints(ports=(("TCP", port),)))
+        made.job(name, "q", constraints=specs.Constraints(ports=(specs.HostPort("TCP", port),)))
     made.run()
     assert set(made.where()) == {"one-0", "three-0"}
 

@@ -115,3 +115,52 @@ def test_kai_has_no_such_preferences() -> None:
     made.job("j", "q", constraints=prefers((100, "ssd")))
     made.run()
     assert made.where() == {"j-0": "a1"}
+
+
+def test_preferences_compare_feasible_nodes_only() -> None:
+    """kube-scheduler maps scores over the nodes that passed its filters.
+
+    With `best` out of the way (too small), `good` has 100 x 2 points for affinity and -3 x 100 for
+    its soft taint, against 50 x 2 of `plain`: plain wins. Were `best` counted, good had 2 x 40.
+    """
+    made = world.World()
+    made.queue("q", -1)
+    made.node("best", gpus=1, labels={"rank": "9", "disk": "ssd"})
+    made.node("good", labels={"disk": "ssd"})
+    made.node("plain", labels={"disk": "hdd"})
+    made.job("full", "q", on="best", gpus=1, priority=100)
+    wanted = specs.Constraints(
+        preferred=(
+            (60, (specs.Requirement(key="rank", operator="Exists"),)),
+            (40, (specs.Requirement(key="disk", operator="In", values=("ssd",)),)),
+            (20, (specs.Requirement(key="disk", operator="In", values=("hdd",)),)),
+        )
+    )
+    made.job("j", "q", gpus=2, constraints=wanted)
+    made.run()
+    shape = made.session.state.shape_of[made.seen.row_of["ns/j-0"]]
+    scores = made.session.ranker.column(shape).relative_score.tolist()
+    assert scores[1:] == [200.0, 100.0]
+    assert made.where()["j-0"] == "good"
+
+
+def test_scores_follow_what_is_feasible() -> None:
+    """When the best node fills up, the next one gets the full score, in whole numbers."""
+    made = world.World()
+    made.queue("q", -1)
+    for name, rank in (("a", "1"), ("b", "2"), ("c", "3")):
+        made.node(name, gpus=1, labels={"rank": rank})
+    wanted = specs.Constraints(
+        preferred=tuple(
+            (weight, (specs.Requirement(key="rank", operator="In", values=(rank,)),))
+            for rank, weight in (("1", 10), ("2", 15), ("3", 70))
+        )
+    )
+    made.job("j", "q", constraints=wanted)
+    made.job("k", "q", constraints=wanted, created=2.0)
+    made.job("l", "q", constraints=wanted, created=3.0, gpus=0)
+    made.run()
+    assert (made.where()["j-0"], made.where()["k-0"], made.where()["l-0"]) == ("c", "b", "c")
+    shape = made.session.state.shape_of[made.seen.row_of["ns/j-0"]]
+    # Only `a` is left: 10 of 10. Before: 10 x 100 // 70 = 14 and 15 x 100 // 70 = 21.
+    assert made.session.ranker.column(shape).relative_score[0] == 200.0

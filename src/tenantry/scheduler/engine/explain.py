@@ -51,7 +51,10 @@ def nodes(
     state = session.state
     shape = state.shape_of[row]
     memo = session.ranker.explained.get(shape.index)
-    stamp = len(state.changed), None if among is None else among.tobytes()
+    views = [own for look in session.points.task_views if (own := look(row)) is not None]
+    masks = [(own.title, own.mask) for own in views if own.mask is not None]
+    seen = [mask.tobytes() for _, mask in masks]
+    stamp = len(state.changed), None if among is None else among.tobytes(), *seen
     if memo is not None and memo[0] == stamp:
         return memo[1]
     size = len(state.nodes.names)
@@ -65,6 +68,10 @@ def nodes(
             refused = left & ~mask.everywhere()
             _count(counts, mask.title, refused)
             left &= ~refused
+    for kept_off_by, own_mask in masks:
+        refused = left & ~own_mask
+        _count(counts, kept_off_by, refused)
+        left &= ~refused
     short: dict[str, Any] = {}
     for r in shape.columns.tolist():
         need = int(shape.vector[r])

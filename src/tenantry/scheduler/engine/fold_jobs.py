@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Iterable
 
 from tenantry.scheduler.engine import (
     errors,
@@ -16,6 +17,8 @@ from tenantry.scheduler.engine import (
 
 NOWHERE = fold_nodes.NOWHERE
 _FEW_SHAPES = 1024
+#: Label keys by which tasks are indexed.
+_MOST_KEYS = 64
 
 
 #: Queue and user.
@@ -81,6 +84,8 @@ class JobFold(fold_nodes.NodeFold):
         self.by_account: dict[Account, dict[specs.Key, JobState]] = {}
         #: Rows of tasks whose constraints look at other pods.
         self.with_terms: set[int] = set()
+        #: Label key -> value -> rows, for the keys that somebody asked for.
+        self._labelled: dict[str, dict[str, set[int]]] = {}
         self.foreign: set[int] = set()
         self.dirty: dict[specs.Key, JobState] = {}
         #: Jobs with pending tasks, and jobs that run below their gang's minimum.
@@ -243,12 +248,27 @@ class JobFold(fold_nodes.NodeFold):
             self._forget_empty(state)
         if task is not None:
             self.awaiting_node.get(task.node, set()).discard(row)
+            for key, values in self._labelled.items():
+                if task.labels.get(key) in values:
+                    values[task.labels[key]].discard(row)
         columns.tasks[row] = None
         columns.task_groups.pop(row, None)
         self.with_terms.discard(row)
         self.foreign.discard(row)
         self.claiming.discard(row)
         self._free_rows.append(row)
+
+    def labelled(self, key: str, values: Iterable[str]) -> list[int]:
+        """Return the rows of tasks with one of these values of a label."""
+        index = self._labelled.get(key)
+        if index is None:
+            if len(self._labelled) >= _MOST_KEYS:
+                self._labelled.clear()
+            index = self._labelled[key] = {}
+            for row, task in enumerate(self.tables.tasks):
+                if task is not None and key in task.labels:
+                    index.setdefault(task.labels[key], set()).add(row)
+        return [row for value in dict.fromkeys(values) for row in sorted(index.get(value, ()))]
 
     def shape(self, task: specs.Task) -> shapes.Shape:
         """Return the shape of a task, one object for equal requests."""
@@ -300,8 +320,12 @@ class JobFold(fold_nodes.NodeFold):
             columns.node.append(NOWHERE)
             columns.podset.append(-1)
         self.row_of[task.uid] = row
-        if task.constraints.pod_anti_affinity or task.constraints.pod_affinity:
+        wanted = task.constraints
+        if wanted.pod_anti_affinity or wanted.pod_affinity or wanted.ports:
             self.with_terms.add(row)
+        for key, values in self._labelled.items():
+            if key in task.labels:
+                values.setdefault(task.labels[key], set()).add(row)
         if task.foreign:
             self.foreign.add(row)
         if task.constraints.claims:

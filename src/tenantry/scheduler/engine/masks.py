@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from tenantry.scheduler.engine import resources, specs
 
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
+
+Made = TypeVar("Made")
 
 
 class Fixed:
@@ -43,14 +45,12 @@ def named(session: sessions.Session, names: Collection[str]) -> resources.Bools:
     return np.fromiter((name in names for name in nodes), np.bool_, len(nodes))
 
 
-def cached(
-    session: sessions.Session, key: object, make: Callable[[], resources.Bools]
-) -> resources.Bools:
-    """Return a mask that depends on nodes alone, from the cache while nodes are the same."""
+def cached(session: sessions.Session, key: object, make: Callable[[], Made]) -> Made:
+    """Return what depends on nodes alone, from the cache while nodes are the same."""
     seen = session.observed
     found = seen.cache.get(key)
     if found is not None and found[0] == seen.nodes_version:
-        return found[1]
+        return cast("Made", found[1])
     mask = make()
     seen.cache[key] = (seen.nodes_version, mask)
     return mask

@@ -57,8 +57,24 @@ def tolerates(constraints: specs.Constraints, node: specs.Node) -> bool:
     )
 
 
-def selects(term: specs.AffinityTerm, namespace: str, task: specs.Task) -> bool:
-    """Tell whether a pod affinity term written in a namespace means this task."""
-    if task.namespace not in (term.namespaces or (namespace,)):
-        return False
+def selects(
+    term: specs.AffinityTerm,
+    namespace: str,
+    task: specs.Task,
+    namespaces: Mapping[str, Mapping[str, str]] = specs.NOTHING,
+) -> bool:
+    """Tell whether a pod affinity term written in a namespace means this task.
+
+    :param namespaces: labels of namespaces by name
+    """
+    within = term.namespaces or (() if term.of_namespaces is not None else (namespace,))
+    if task.namespace not in within:
+        if term.of_namespaces is None:
+            return False
+        labels = {
+            "kubernetes.io/metadata.name": task.namespace,
+            **namespaces.get(task.namespace, specs.NOTHING),
+        }
+        if not all_hold(term.of_namespaces, labels):
+            return False
     return all_hold(term.selector, task.labels)

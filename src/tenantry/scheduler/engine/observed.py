@@ -6,10 +6,10 @@ is kept, and counted as soon as the other part arrives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
-from tenantry.scheduler.engine import fold_jobs, gangs, resources, specs, status, tables
+from tenantry.scheduler.engine import fold_jobs, gangs, specs, status, tables
 
 JobState = fold_jobs.JobState
 Ledger = fold_jobs.Ledger
@@ -26,11 +26,13 @@ class Observed(fold_jobs.JobFold):
         self.queues: dict[str, specs.Queue] = {}
         self.queues_version = 0
         self.topologies: dict[str, specs.Topology] = {}
+        #: Labels of namespaces, for affinity terms that select them.
+        self.namespaces: dict[str, Mapping[str, str]] = {}
         self.config_maps: set[specs.Key] | None = None
         self.volumes: dict[specs.Key, frozenset[str] | None] | None = None
         #: What plugins derive from nodes and keep between cycles, by their own keys.
         self._kept: dict[str, object] = {}
-        self.cache: dict[object, tuple[int, resources.Bools]] = {}
+        self.cache: dict[object, tuple[int, Any]] = {}
 
     def put_queue(self, queue: specs.Queue) -> None:
         """Add or replace a queue."""
@@ -48,6 +50,16 @@ class Observed(fold_jobs.JobFold):
         """Add or replace a topology."""
         self.version += 1
         self.topologies[topology.name] = topology
+
+    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add a namespace, or replace its labels."""
+        self.version += 1
+        self.namespaces[name] = labels
+
+    def drop_namespace(self, name: str) -> None:
+        """Forget a namespace."""
+        self.version += 1
+        self.namespaces.pop(name, None)
 
     def put_config_maps(self, keys: Iterable[specs.Key]) -> None:
         """Say which config maps exist; without this call none is required to."""

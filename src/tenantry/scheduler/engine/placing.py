@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ANYWHERE = plugin.NodeSet(None)
 #: Tasks placed between two yields.
-PACE = 32
+PACE = 8
 Result = TypeVar("Result")
 #: Work in steps that returns a result at its end.
 Steps = Generator[None, None, Result]
@@ -168,7 +168,7 @@ class _Attempt:
         if allowed.mask is not None:
             possible = possible & allowed.mask
         candidates = np.flatnonzero(possible)
-        if column.volatile or self.session.ranker.restless:
+        if column.volatile:
             return len(candidates) > 0
         free = state.free[np.ix_(shape.columns, candidates)]
         slots = int((free // shape.needs).min(axis=0).sum()) if len(candidates) else 0
@@ -194,6 +194,12 @@ class _Attempt:
             score = score + allowed.bonus
         if allowed.mask is not None:
             score = np.where(allowed.mask, score, ranking.NEVER)
+        for look in session.points.task_views:
+            own = look(row)
+            if own is not None and own.bonus is not None:
+                score = score + own.bonus
+            if own is not None and own.mask is not None:
+                score = np.where(own.mask, score, ranking.NEVER)
         node = int(score.argmax()) if len(score) else -1
         if node < 0 or score[node] == ranking.NEVER:
             return False

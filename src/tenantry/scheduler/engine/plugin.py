@@ -6,6 +6,7 @@ A plugin looks at the session once, when it opens, and registers what it has to 
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -63,6 +64,14 @@ class NodeScore(Protocol):
         """Answer for one node."""
 
 
+class RelativeScore(abc.ABC):
+    """A score that compares: how good a node is depends on which others could take the task."""
+
+    @abc.abstractmethod
+    def among(self, feasible: resources.Bools) -> resources.Floats:
+        """Answer for all nodes; asked again whenever what is feasible has changed."""
+
+
 #: Checked on the chosen node only, because it is costly or depends on the single task.
 NodeCheck = Callable[[int, int], reasons.Reason | None]
 
@@ -81,6 +90,8 @@ class NodeSet:
 
     mask: resources.Bools | None
     bonus: resources.Floats | None = None
+    #: What keeps a task off the others, for explanations.
+    title: str = ""
 
 
 #: What to try in turn; a reason when nothing could do; None when the plugin has no say.
@@ -105,9 +116,11 @@ class Points:
     node_masks: list[Callable[[shapes.Shape], NodeMask | None]] = dataclasses.field(
         default_factory=list
     )
-    node_scores: list[Callable[[shapes.Shape], NodeScore | None]] = dataclasses.field(
-        default_factory=list
+    node_scores: list[Callable[[shapes.Shape], NodeScore | RelativeScore | None]] = (
+        dataclasses.field(default_factory=list)
     )
+    #: What holds for one task beside its shape: nodes it must keep to, and extra scores.
+    task_views: list[Callable[[int], NodeSet | None]] = dataclasses.field(default_factory=list)
     node_checks: list[Callable[[shapes.Shape], NodeCheck | None]] = dataclasses.field(
         default_factory=list
     )

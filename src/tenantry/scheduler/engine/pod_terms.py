@@ -1,33 +1,174 @@
 """Constraints that look at other pods: host ports, (anti-)affinity, topology spread.
 
-They are rare and costly, so that only shapes which have them, or clusters where running pods
-repel others, pay for them.
+Only shapes which have them pay for them, and tasks that running or waiting ones repel or attract.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tenantry.scheduler.engine import matching, plugin, resources, shapes, specs, status
+from tenantry.scheduler.engine import census, matching, plugin, resources, shapes, specs
 
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
 
-Placed = tuple[specs.Task, int]
+#: A term, and the namespace of the pod that has it where that matters.
+Term = tuple[specs.AffinityTerm, str]
+
+
+class Terms:
+    """What the session's tasks say about each other."""
+
+    def __init__(self, session: sessions.Session) -> None:
+        self.session = session
+        self.counts = census.Registry(session)
+        #: Rows by constraints, of tasks whose constraints look at others.
+        self._by_shape: dict[int, list[int]] = collections.defaultdict(list)
+        shape_of = session.state.shape_of
+        for row in sorted(session.observed.with_terms):
+            self._by_shape[shape_of[row].index].append(row)
+        #: Required terms by which tasks keep others away, and terms that only prefer.
+        self._repelling: dict[Term, list[int]] = collections.defaultdict(list)
+        self._preferring: dict[tuple[Term, int], list[int]] = collections.defaultdict(list)
+        for rows in self._by_shape.values():
+            shape = shape_of[rows[0]]
+            wanted = shape.constraints
+            for term in wanted.pod_anti_affinity:
+                if not term.weight:
+                    self._repelling[term, shape.namespace].extend(rows)
+                else:
+                    self._preferring[(term, shape.namespace), -term.weight].extend(rows)
+            for term in wanted.pod_affinity:
+                # A required one attracts others with the weight that kube-scheduler gives it.
+                weight = term.weight or HARD_WEIGHT
+                self._preferring[(term, shape.namespace), weight].extend(rows)
+
+    # -- counts ------------------------------------------------------------------------------
+
+    def meant(self, term: specs.AffinityTerm, namespace: str) -> resources.Ints:
+        """Count the tasks on each node that a term means."""
+        return self.meant_by_all((term,), namespace)
+
+    def meant_by_all(self, terms: tuple[specs.AffinityTerm, ...], namespace: str) -> resources.Ints:
+        """Count the tasks on each node that every one of the terms means."""
+        known = self.session.observed.namespaces
+
+        def matches(row: int, task: specs.Task) -> bool:
+            del row
+            return all(matching.selects(term, namespace, task, known) for term in terms)
+
+        key = "meant", terms, namespace
+        return self.counts.selected(key, terms[0].selector, matches)
+
+    def like(self, selector: tuple[specs.Requirement, ...], namespace: str) -> resources.Ints:
+        """Count the tasks of a namespace on each node that a selector means."""
+
+        def matches(row: int, task: specs.Task) -> bool:
+            del row
+            return task.namespace == namespace and matching.all_hold(selector, task.labels)
+
+        return self.counts.selected(("like", selector, namespace), selector, matches)
+
+    def with_ports(self, wanted: tuple[specs.HostPort, ...]) -> resources.Ints:
+        """Count the tasks on each node whose host ports are in the way of these."""
+
+        def matches(row: int, task: specs.Task) -> bool:
+            del row
+            return any(
+                mine.conflicts(theirs) for theirs in task.constraints.ports for mine in wanted
+            )
+
+        return self.counts.count(
+            ("ports", wanted), matches, lambda: self.session.observed.with_terms
+        )
+
+    def _having(self, key: object, rows: list[int]) -> resources.Ints:
+        among = set(rows)
+        return self.counts.count(key, lambda row, _: row in among, lambda: rows)
+
+    # -- what others say about a task --------------------------------------------------------
+
+    def view(self, *, prefer: bool) -> Callable[[int], plugin.NodeSet | None]:
+        """Return what terms of other tasks mean for a task: nodes it must keep off, or a score."""
+        verdicts: dict[int, list[tuple[Term, int, resources.Ints]]] = {}
+
+        def found(row: int) -> list[tuple[Term, int, resources.Ints]]:
+            known = verdicts.get(row)
+            if known is None:
+                task = self.session.state.tasks[row]
+                known = verdicts[row] = [] if task is None else list(self._about(task, prefer))
+            return known
+
+        def required(row: int) -> plugin.NodeSet | None:
+            about = found(row)
+            if not about:
+                return None
+            mask = np.ones(len(self.session.state.nodes.names), np.bool_)
+            for (term, _), _, by_node in about:
+                within = census.domains(self.session, term.topology_key)
+                mask &= within.spread(within.sums(by_node)) == 0
+            return plugin.NodeSet(mask, title=AFFINITY)
+
+        def preferred(row: int) -> plugin.NodeSet | None:
+            about = found(row)
+            if not about:
+                return None
+            score = np.zeros(len(self.session.state.nodes.names))
+            for (term, _), weight, by_node in about:
+                within = census.domains(self.session, term.topology_key)
+                score += SCORE * weight * within.spread(within.sums(by_node))
+            return plugin.NodeSet(None, score)
+
+        return preferred if prefer else required
+
+    def _about(self, task: specs.Task, prefer: bool) -> Iterable[tuple[Term, int, resources.Ints]]:
+        known = self.session.observed.namespaces
+        if prefer:
+            for (term, weight), rows in self._preferring.items():
+                if matching.selects(term[0], term[1], task, known):
+                    yield term, weight, self._having(("prefer", term, weight), rows)
+        else:
+            for term, rows in self._repelling.items():
+                if matching.selects(term[0], term[1], task, known):
+                    yield term, 0, self._having(("repel", term), rows)
+
+    def repels(self) -> bool:
+        """Tell whether some task keeps others away."""
+        return bool(self._repelling)
+
+    def prefers(self) -> bool:
+        """Tell whether some task would like others near or far."""
+        return bool(self._preferring)
+
+
+AFFINITY = "node(s) didn't match pod affinity/anti-affinity rules"
+#: What a preferred term counts for, by its weight; and the weight of others' required affinity.
+SCORE = 1_000_000.0
+HARD_WEIGHT = 1
+
+
+def of(session: sessions.Session) -> Terms:
+    """Return the terms of a session."""
+    found = session.notes.get("pod_terms")
+    if not isinstance(found, Terms):
+        found = session.notes["pod_terms"] = Terms(session)
+    return found
 
 
 class _Moving:
     """A mask that is computed from where pods are now."""
 
     fixed = False
+    title = ""
 
     def __init__(self, session: sessions.Session, shape: shapes.Shape) -> None:
         self.session = session
         self.shape = shape
+        self.terms = of(session)
         self._stamp = -1
         self._mask: resources.Bools = np.zeros(0, np.bool_)
 
@@ -48,35 +189,12 @@ class _Moving:
         raise NotImplementedError
 
 
-def placed(session: sessions.Session) -> Iterator[Placed]:
-    """Yield the tasks that are, or are planned, on a node, and are not leaving."""
-    state = session.state
-    for row, task in enumerate(state.tasks):
-        node = state.node[row]
-        if task is not None and node >= 0 and status.ON_FREE[state.status[row]]:
-            yield task, node
-
-
-def any_anti_affinity(session: sessions.Session) -> bool:
-    """Tell whether some task repels others."""
-    tasks = session.state.tasks
-    for row in session.observed.with_terms:
-        task = tasks[row]
-        if task is not None and any(not t.weight for t in task.constraints.pod_anti_affinity):
-            return True
-    return False
-
-
 class _Ports(_Moving):
     title = "node(s) didn't have free ports for the requested pod ports"
 
     def compute(self) -> resources.Bools:
-        wanted = set(self.shape.constraints.ports)
-        mask = np.ones(len(self.session.state.nodes.names), np.bool_)
-        for task, node in placed(self.session):
-            if wanted & set(task.constraints.ports):
-                mask[node] = False
-        return mask
+        free: resources.Bools = self.terms.with_ports(self.shape.constraints.ports) == 0
+        return free
 
 
 def ports(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
@@ -84,115 +202,104 @@ def ports(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | N
     return _Ports(session, shape) if shape.constraints.ports else None
 
 
-def _domain(session: sessions.Session, node: int, key: str) -> str | None:
-    spec = session.state.nodes.specs[node]
-    if key == "kubernetes.io/hostname":
-        return spec.labels.get(key, spec.name)
-    return spec.labels.get(key)
-
-
 class _Affinity(_Moving):
-    title = "node(s) didn't match pod affinity/anti-affinity rules"
+    title = AFFINITY
 
     def compute(self) -> resources.Bools:
-        session, shape = self.session, self.shape
-        nodes = range(len(session.state.nodes.names))
-        own = shape.sample
-        here = list(placed(session))
-        mask = np.ones(len(nodes), np.bool_)
-        for term in shape.constraints.pod_affinity:
-            if term.weight:
-                continue
-            domains = {
-                _domain(session, node, term.topology_key)
-                for task, node in here
-                if matching.selects(term, own.namespace, task)
-            } - {None}
-            if not domains and matching.selects(term, own.namespace, own):
-                # The first of a group that wants to be together may go anywhere.
-                mask &= np.array(
-                    [_domain(session, node, term.topology_key) is not None for node in nodes]
-                )
-            else:
-                mask &= np.array(
-                    [_domain(session, node, term.topology_key) in domains for node in nodes]
-                )
-        for term in shape.constraints.pod_anti_affinity:
+        namespace = self.shape.namespace
+        mask = np.ones(len(self.session.state.nodes.names), np.bool_)
+        near = tuple(t for t in self.shape.constraints.pod_affinity if not t.weight)
+        if near:
+            mask &= self._near(near)
+        for term in self.shape.constraints.pod_anti_affinity:
             if not term.weight:
-                self._repel(
-                    mask,
-                    term.topology_key,
-                    [n for task, n in here if matching.selects(term, own.namespace, task)],
-                )
-        for task, node in here:
-            for term in task.constraints.pod_anti_affinity:
-                if not term.weight and matching.selects(term, task.namespace, own):
-                    self._repel(mask, term.topology_key, [node])
+                within = census.domains(self.session, term.topology_key)
+                there = within.sums(self.terms.meant(term, namespace))
+                mask &= within.spread(there) == 0
         return mask
 
-    def _repel(self, mask: resources.Bools, key: str, sources: list[int]) -> None:
-        session = self.session
-        domains = {_domain(session, node, key) for node in sources} - {None}
-        if domains:
-            for node in range(len(mask)):
-                if _domain(session, node, key) in domains:
-                    mask[node] = False
+    def _near(self, near: tuple[specs.AffinityTerm, ...]) -> resources.Bools:
+        """Return the nodes near pods that every term means."""
+        own, known = self.shape.sample, self.session.observed.namespaces
+        by_node = self.terms.meant_by_all(near, own.namespace)
+        mask = np.ones(len(by_node), np.bool_)
+        anywhere = not by_node.any() and all(
+            matching.selects(term, own.namespace, own, known) for term in near
+        )
+        for term in near:
+            within = census.domains(self.session, term.topology_key)
+            # The first of a group that wants to be together may go anywhere.
+            mask &= within.known if anywhere else within.spread(within.sums(by_node)) > 0
+        return mask
 
 
 def affinity(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
-    """Return the mask for required pod affinity and anti-affinity, in both directions."""
+    """Return the mask for required terms of the task's own."""
     constraints = shape.constraints
     required = any(not t.weight for t in constraints.pod_affinity + constraints.pod_anti_affinity)
-    if required or (session.observed.with_terms and any_anti_affinity(session)):
-        return _Affinity(session, shape)
-    return None
+    return _Affinity(session, shape) if required else None
 
 
 class SpreadRule:
-    """Pods of one spread constraint by domain, over the nodes that the pod's affinity allows."""
+    """Pods of one spread constraint by domain, over the nodes where the pod could be."""
 
     def __init__(
-        self, session: sessions.Session, shape: shapes.Shape, rule: specs.Spread, here: list[Placed]
+        self,
+        session: sessions.Session,
+        shape: shapes.Shape,
+        rule: specs.Spread,
+        eligible: resources.Bools,
     ) -> None:
-        nodes = session.state.nodes.specs
         own = shape.sample
         self.rule = rule
-        self.domain_of = [_domain(session, node, rule.topology_key) for node in range(len(nodes))]
-        self.counts: collections.Counter[str | None] = collections.Counter()
-        for node, spec in enumerate(nodes):
-            if self.domain_of[node] is not None and matching.node_matches(shape.constraints, spec):
-                self.counts[self.domain_of[node]] += 0
-        for task, node in here:
-            if (
-                self.domain_of[node] in self.counts
-                and task.namespace == own.namespace
-                and matching.all_hold(rule.selector, task.labels)
-            ):
-                self.counts[self.domain_of[node]] += 1
+        self.within = census.domains(session, rule.topology_key)
+        by_node = of(session).like(rule.selector, own.namespace)
+        self.counts = self.within.sums(by_node, eligible)
+        #: Domains with some eligible node.
+        self.present = self.within.sums(eligible.astype(np.int64)) > 0
         self.mine = int(matching.all_hold(rule.selector, own.labels))
 
     def least(self) -> int:
         """Return the pods of the emptiest domain; 0 while there are too few domains."""
-        if len(self.counts) < self.rule.min_domains:
+        if int(self.present.sum()) < self.rule.min_domains:
             return 0
-        return min(self.counts.values(), default=0)
+        return int(self.counts[self.present].min()) if self.present.any() else 0
+
+
+def eligible(
+    session: sessions.Session, shape: shapes.Shape, rule: specs.Spread, keys: Iterable[str]
+) -> resources.Bools:
+    """Return the nodes that count for a rule: by its policies, with all labels of such rules."""
+    nodes, constraints = session.state.nodes.specs, shape.constraints
+    mask = np.ones(len(nodes), np.bool_)
+    for key in keys:
+        mask &= census.domains(session, key).known
+    if rule.by_affinity and (constraints.selector or constraints.affinity):
+        mask &= np.fromiter(
+            (matching.node_matches(constraints, node) for node in nodes), np.bool_, len(nodes)
+        )
+    if rule.by_taints:
+        mask &= np.fromiter(
+            (matching.tolerates(constraints, node) for node in nodes), np.bool_, len(nodes)
+        )
+    return mask
 
 
 class _Spread(_Moving):
     title = "node(s) didn't match pod topology spread constraints"
 
+    def __init__(self, session: sessions.Session, shape: shapes.Shape) -> None:
+        super().__init__(session, shape)
+        self._rules = [rule for rule in shape.constraints.spread if rule.hard]
+        keys = [rule.topology_key for rule in self._rules]
+        self._eligible = [eligible(session, shape, rule, keys) for rule in self._rules]
+
     def compute(self) -> resources.Bools:
-        session, shape = self.session, self.shape
-        here = list(placed(session))
-        mask = np.ones(len(session.state.nodes.names), np.bool_)
-        for rule in shape.constraints.spread:
-            if not rule.hard:
-                continue
-            spread = SpreadRule(session, shape, rule, here)
+        mask = np.ones(len(self.session.state.nodes.names), np.bool_)
+        for rule, among in zip(self._rules, self._eligible, strict=True):
+            spread = SpreadRule(self.session, self.shape, rule, among)
             most = rule.max_skew + spread.least() - spread.mine
-            for node, domain in enumerate(spread.domain_of):
-                if domain is None or spread.counts[domain] > most:
-                    mask[node] = False
+            mask &= spread.within.known & (spread.within.spread(spread.counts) <= most)
         return mask
 
 

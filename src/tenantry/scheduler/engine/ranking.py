@@ -30,6 +30,8 @@ class Column:
         "masks",
         "needs",
         "now",
+        "relative",
+        "relative_score",
         "score",
         "scores",
         "seen",
@@ -53,11 +55,18 @@ class Column:
         for fixed in masks:
             if fixed.fixed:
                 self.fixed_ok &= fixed.everywhere()
+        self.relative: list[plugin.RelativeScore] = []
+        self.scores: list[plugin.NodeScore] = []
         for bonus in scores:
-            if bonus.fixed:
+            if isinstance(bonus, plugin.RelativeScore):
+                self.relative.append(bonus)
+            elif bonus.fixed:
                 self.fixed_score += bonus.everywhere()
+            else:
+                self.scores.append(bonus)
+        #: What relative scores said when feasibility last changed.
+        self.relative_score: resources.Floats = np.zeros(size)
         self.masks = [moving for moving in masks if not moving.fixed]
-        self.scores = [moving for moving in scores if not moving.fixed]
         shape.fit(len(session.state.idle))
         self.needs = [(int(r), int(shape.vector[r])) for r in shape.columns]
         self.score: resources.Floats = np.full(size, NEVER)
@@ -83,8 +92,6 @@ class Ranker:
         self.explained: dict[int, tuple[object, dict[str, Any]]] = {}
         #: Added where a task could start at once.
         self.now_score = 0.0
-        #: Set when pods with affinity terms are around: then any move may matter anywhere.
-        self.restless = False
 
     def column(self, shape: shapes.Shape) -> Column:
         """Return the column of a shape, up to date."""
@@ -95,7 +102,7 @@ class Ranker:
         end = len(log)
         seen = column.seen
         if seen != end:
-            if seen < 0 or column.volatile or self.restless:
+            if seen < 0 or column.volatile:
                 self._refresh_all(column)
             elif end - seen == 1:
                 self._refresh(column, log[seen])
@@ -115,11 +122,7 @@ class Ranker:
         fits = np.logical_and.reduce(state.free[rows] >= shape.needs)
         now = np.logical_and.reduce(state.idle[rows] >= shape.needs)
         if shape.shared:
-            wanted = shape.devices * resources.MILLI
-            fits &= state.free[resources.GPU] >= wanted
-            now &= state.idle[resources.GPU] >= wanted
-            # A whole device that becomes shared needs a pod that holds it.
-            fits &= state.free[resources.PODS] >= 1 + shape.devices
+            self._judge_devices(shape, fits, now)
         column.now = now
         ok = fits & column.fixed_ok
         for mask in column.masks:
@@ -129,12 +132,29 @@ class Ranker:
             score += self.now_score * now
         for part in column.scores:
             score += part.everywhere()
+        if column.relative:
+            column.relative_score = sum((part.among(ok) for part in column.relative), np.zeros(1))
+            score += column.relative_score
         score[~ok] = NEVER
         column.score = score
-        if shape.shared:
-            for node, groups in state.groups.items():
-                if groups and node >= 0:
-                    self._refresh(column, node)
+
+    def _judge_devices(
+        self, shape: shapes.Shape, fits: resources.Bools, now: resources.Bools
+    ) -> None:
+        """Narrow what fits to nodes that have the shared devices, too."""
+        state = self._session.state
+        wanted = shape.devices * resources.MILLI
+        known = [node for node, groups in state.groups.items() if groups and node >= 0]
+        before = fits[known], now[known]
+        fits &= state.free[resources.GPU] >= wanted
+        now &= state.idle[resources.GPU] >= wanted
+        # A whole device that becomes shared needs a pod that holds it.
+        fits &= state.free[resources.PODS] >= 1 + shape.devices
+        for node, could, can in zip(known, *before, strict=True):
+            gpus, pods = int(state.free[resources.GPU, node]), int(state.free[resources.PODS, node])
+            fits[node] = could and self._shared_fits(shape, node, gpus, pods)
+            idle = int(state.idle[resources.GPU, node])
+            now[node] = fits[node] and can and self._shared_fits_now(shape, node, idle)
 
     def _refresh(self, column: Column, node: int) -> None:
         state = self._session.state
@@ -153,6 +173,9 @@ class Ranker:
                 if not mask.at(node):
                     fits = False
                     break
+        if column.relative and fits != (column.score[node] != NEVER):
+            self._refresh_all(column)
+            return
         if not fits:
             column.score[node] = NEVER
             column.now[node] = False
@@ -169,6 +192,8 @@ class Ranker:
         score = float(column.fixed_score[node]) + (self.now_score if now else 0.0)
         for part in column.scores:
             score += part.at(node)
+        if column.relative:
+            score += float(column.relative_score[node])
         column.score[node] = score
 
     def _shared_fits(self, shape: shapes.Shape, node: int, gpus: int, pods: int) -> bool:

@@ -117,10 +117,21 @@ def key_of(task: specs.Task) -> tuple[object, ...]:
         task.guaranteed,
         task.containers,
         task.reservation,
-        # Affinity terms of others look at labels, and terms without namespaces at one's own.
-        tuple(sorted(task.labels.items())) if task.constraints.pod_affinity else (),
+        # Its own terms may mean the task itself, and those without namespaces its namespace.
+        _own_labels(task),
         task.namespace if needs_namespace(task.constraints) else "",
     )
+
+
+def _own_labels(task: specs.Task) -> tuple[tuple[str, str | None], ...]:
+    """Return the labels that the task's own terms ask for."""
+    terms = task.constraints.pod_affinity
+    spread = task.constraints.spread
+    if not terms and not spread:
+        return ()
+    keys = {r.key for term in terms for r in term.selector}
+    keys |= {r.key for rule in spread for r in rule.selector}
+    return tuple((key, task.labels.get(key)) for key in sorted(keys))
 
 
 def needs_namespace(constraints: specs.Constraints) -> bool:

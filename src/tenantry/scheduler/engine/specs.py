@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenantry.scheduler.engine import status
 
@@ -63,17 +63,26 @@ Terms = tuple[tuple[Requirement, ...], ...]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AffinityTerm:
-    """A pod (anti-)affinity term; an empty `selector` matches every pod of its namespaces."""
+    """A pod (anti-)affinity term; an empty `selector` matches every pod of its namespaces.
+
+    :param namespaces: by name; without these and a selector for them, the pod's own
+    :param of_namespaces: labels of namespaces that are meant too; an empty one means all
+    """
 
     topology_key: str
     selector: tuple[Requirement, ...]
     namespaces: tuple[str, ...] = ()
+    of_namespaces: tuple[Requirement, ...] | None = None
     weight: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """A topology spread constraint; without `hard` it is `ScheduleAnyway`."""
+    """A topology spread constraint; without `hard` it is `ScheduleAnyway`.
+
+    Nodes that the pod's node affinity (`by_affinity`) or their taints (`by_taints`) keep it off do
+    not count as places where it could be.
+    """
 
     topology_key: str
     max_skew: int
@@ -81,6 +90,22 @@ class Spread:
     hard: bool = True
     #: With fewer domains than this the emptiest counts as empty.
     min_domains: int = 1
+    by_affinity: bool = True
+    by_taints: bool = False
+
+
+class HostPort(NamedTuple):
+    """A port of the node that a pod takes for itself, on one of its addresses or on all."""
+
+    protocol: str
+    port: int
+    address: str = ""
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Tell whether two pods with these ports cannot share a node."""
+        if (self.protocol, self.port) != (other.protocol, other.port):
+            return False
+        return not self.address or not other.address or self.address == other.address
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +118,7 @@ class Constraints:
     tolerations: tuple[Toleration, ...] = ()
     node_name: str = ""
     nominated: str = ""
-    ports: tuple[tuple[str, int], ...] = ()
+    ports: tuple[HostPort, ...] = ()
     pod_affinity: tuple[AffinityTerm, ...] = ()
     pod_anti_affinity: tuple[AffinityTerm, ...] = ()
     spread: tuple[Spread, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tenantry.core import clock, errors
@@ -65,7 +65,7 @@ class Translator:
             priority=_priority(labels),
             leader=_leader(labels),
             labels=labels,
-            constraints=self.constraints(spec, notes, state),
+            constraints=self.constraints(spec, notes, state, labels),
             foreign=not ours,
             reservation=reservation,
             guaranteed=_guaranteed(spec),
@@ -88,7 +88,9 @@ class Translator:
             found = self._requests[key] = _requests(spec)
         return found
 
-    def constraints(self, spec: Json, notes: Json, state: Json) -> specs.Constraints:
+    def constraints(
+        self, spec: Json, notes: Json, state: Json, labels: Mapping[str, str] = specs.NOTHING
+    ) -> specs.Constraints:
         """Return where a pod may go."""
         parts = {
             field: spec[field]
@@ -96,8 +98,8 @@ class Translator:
             if spec.get(field)
         }
         ports = [
-            (port.get("protocol", "TCP"), int(port["hostPort"]))
-            for container in spec.get("containers") or ()
+            specs.HostPort(port.get("protocol", "TCP"), int(port["hostPort"]), _address(port))
+            for container in _lasting(spec)
             for port in container.get("ports") or ()
             if port.get("hostPort")
         ]
@@ -109,7 +111,8 @@ class Translator:
         rest = [ports, volumes, maps, nominated, legacy, placement, claims]
         if not parts and not any(rest):
             return specs.FREE
-        key = json.dumps([parts, rest], sort_keys=True)
+        own = _named_labels(parts, labels)
+        key = json.dumps([parts, rest, own], sort_keys=True)
         found = self._constraints.get(key)
         if found is None:
             affinity = parts.get("affinity") or {}
@@ -122,7 +125,7 @@ class Translator:
                 ports=tuple(ports),
                 pod_affinity=_pod_terms(affinity.get("podAffinity")),
                 pod_anti_affinity=_pod_terms(affinity.get("podAntiAffinity")),
-                spread=_spread(parts.get("topologySpreadConstraints") or ()),
+                spread=_spread(parts.get("topologySpreadConstraints") or (), own),
                 claims=tuple(claims),
                 volumes=tuple(volumes),
                 config_maps=tuple(maps),
@@ -301,8 +304,36 @@ def _requirements(expressions: Any) -> tuple[specs.Requirement, ...]:
     )
 
 
+def _address(port: Json) -> str:
+    address: str = port.get("hostIP") or ""
+    return "" if address in ("0.0.0.0", "::") else address
+
+
+def _lasting(spec: Json) -> Iterator[Json]:
+    """Yield the containers that run as long as the pod: sidecars and ordinary ones."""
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            yield container
+    yield from spec.get("containers") or ()
+
+
+def _named_labels(parts: Json, labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the pod's labels that its spread constraints take over by `matchLabelKeys`."""
+    return {
+        key: labels[key]
+        for item in parts.get("topologySpreadConstraints") or ()
+        for key in item.get("matchLabelKeys") or ()
+        if key in labels
+    }
+
+
+#: What a missing selector means: no pod at all.
+_NONE = (specs.Requirement(key="", operator="In"),)
+
+
 def _selector(selector: Json | None) -> tuple[specs.Requirement, ...]:
-    selector = selector or {}
+    if selector is None:
+        return _NONE
     labels = tuple(
         specs.Requirement(key=key, operator="In", values=(value,))
         for key, value in sorted((selector.get("matchLabels") or {}).items())
@@ -358,20 +389,32 @@ def _pod_terms(affinity: Json | None) -> tuple[specs.AffinityTerm, ...]:
             topology_key=term.get("topologyKey", ""),
             selector=_selector(term.get("labelSelector")),
             namespaces=tuple(term.get("namespaces") or ()),
+            of_namespaces=(
+                None
+                if term.get("namespaceSelector") is None
+                else _selector(term["namespaceSelector"])
+            ),
             weight=weight,
         )
         for weight, term in terms
     )
 
 
-def _spread(constraints: Any) -> tuple[specs.Spread, ...]:
+def _spread(constraints: Any, own: Mapping[str, str]) -> tuple[specs.Spread, ...]:
     return tuple(
         specs.Spread(
             topology_key=item.get("topologyKey", ""),
             max_skew=int(item.get("maxSkew", 1)),
-            selector=_selector(item.get("labelSelector")),
+            selector=_selector(item.get("labelSelector"))
+            + tuple(
+                specs.Requirement(key=key, operator="In", values=(own[key],))
+                for key in item.get("matchLabelKeys") or ()
+                if key in own
+            ),
             hard=item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
             min_domains=int(item.get("minDomains") or 1),
+            by_affinity=item.get("nodeAffinityPolicy", "Honor") != "Ignore",
+            by_taints=item.get("nodeTaintsPolicy", "Ignore") == "Honor",
         )
         for item in constraints
     )

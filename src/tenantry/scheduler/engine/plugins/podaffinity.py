@@ -1,4 +1,8 @@
-"""Prefer nodes near to, or far from, the pods that preferred affinity terms select."""
+"""Prefer nodes near to, or far from, the pods that preferred affinity terms select.
+
+As kube-scheduler's InterPodAffinity does: the terms of the pod itself, and those of the others that
+mean it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenantry.scheduler.engine import (
-    matching,
+    census,
     plugin,
     pod_scores,
     pod_terms,
@@ -17,29 +21,18 @@ from tenantry.scheduler.engine import (
     shapes,
 )
 
-SCORE = 1_000_000.0
-
 
 class _Preferred(pod_scores.Recomputed):
     def _compute(self) -> resources.Floats:
-        session, own = self._session, self._shape.sample
-        nodes = session.state.nodes.specs
-        score = np.zeros(len(nodes))
-        here = list(pod_terms.placed(session))
-        constraints = self._shape.constraints
+        session, constraints = self._session, self._shape.constraints
+        terms = pod_terms.of(session)
+        score = np.zeros(len(session.state.nodes.names))
         signed = [(1, t) for t in constraints.pod_affinity if t.weight]
         signed += [(-1, t) for t in constraints.pod_anti_affinity if t.weight]
         for sign, term in signed:
-            key = term.topology_key
-            counts: dict[str | None, int] = {}
-            for task, node in here:
-                if matching.selects(term, own.namespace, task):
-                    domain = nodes[node].labels.get(key)
-                    counts[domain] = counts.get(domain, 0) + 1
-            counts.pop(None, None)
-            if counts:
-                found = [counts.get(node.labels.get(key), 0) for node in nodes]
-                score += SCORE * sign * term.weight * np.array(found)
+            within = census.domains(session, term.topology_key)
+            near = within.spread(within.sums(terms.meant(term, self._shape.namespace)))
+            score += pod_terms.SCORE * sign * term.weight * near
         return score
 
 
@@ -56,6 +49,8 @@ class PodAffinity:
             return _Preferred(session, shape) if any(t.weight for t in terms) else None
 
         session.points.node_scores.append(make)
+        if session.observed.with_terms and pod_terms.of(session).prefers():
+            session.points.task_views.append(pod_terms.of(session).view(prefer=True))
 
 
 def build(arguments: Mapping[str, Any]) -> plugin.Plugin:

@@ -41,8 +41,8 @@ class Predicates:
         points.node_masks.append(lambda shape: pod_terms.ports(session, shape))
         points.node_masks.append(lambda shape: pod_terms.affinity(session, shape))
         points.node_masks.append(lambda shape: pod_terms.spread(session, shape))
-        if session.observed.with_terms:
-            session.ranker.restless = pod_terms.any_anti_affinity(session)
+        if session.observed.with_terms and pod_terms.of(session).repels():
+            points.task_views.append(pod_terms.of(session).view(prefer=False))
         refusals: dict[int, str] = {}
 
         def check(row: int) -> str:
