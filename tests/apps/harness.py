@@ -48,6 +48,10 @@ CONFIGURATION: Object = {
 }
 
 
+NO_TENANT = "You do not have any Tenant assigned: please, reach out to the system administrators"
+NOT_OWNED = "can not assign the desired namespace to a non-owned Tenant"
+
+
 class Process:
     """One role in a process of its own."""
 
@@ -212,6 +216,21 @@ async def refused(attempt: Awaitable[object], message: str, *, code: int = 403) 
     assert caught.value.message.endswith(message), caught.value.message
     assert caught.value.code == code
     return caught.value
+
+
+async def refused_as_nobody(attempt: Awaitable[object], *, named: bool = False) -> None:
+    """Await the refusal of somebody who owned a tenant a moment ago.
+
+    Mutation only proposes, so it may choose by a memory that has not heard of it. Validation reads,
+    and then refuses what was chosen: the tenant is not the requester's. Where memory has heard,
+    there is nothing to choose.
+
+    :param named: the request itself names the tenant, so both say the same
+    """
+    with pytest.raises(errors.ApiError) as caught:
+        await attempt
+    found = (caught.value.code, caught.value.message.partition(" denied the request: ")[2])
+    assert found in {(400, NOT_OWNED)} | (set() if named else {(403, NO_TENANT)})
 
 
 @dataclasses.dataclass
