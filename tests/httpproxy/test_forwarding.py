@@ -445,7 +445,8 @@ def test_drain_lets_what_is_under_way_finish(run: Run) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             await reader.read()
 
-        async with proxying(slow) as proxy:
+        # The idle client does not close when it hears of the end.
+        async with proxying(slow, settings=server.Settings(linger=0.1)) as proxy:
             idle, busy = await proxy.connect(), await proxy.connect()
             await busy.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             await asked.wait()

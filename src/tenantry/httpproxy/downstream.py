@@ -7,10 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from tenantry.core import clock
-from tenantry.httpproxy import errors, exchange, framing, heads, reading, relay
+from tenantry.httpproxy import errors, exchange, framing, heads, relay
 
 if TYPE_CHECKING:
     from tenantry.httpproxy import server as servers
+    from tenantry.httpproxy import wire
 
 logger = logging.getLogger(__name__)
 
@@ -19,18 +20,17 @@ _AHEAD = 64 * 1024
 _NEVER = float("inf")
 
 
-class Connection(reading.Protocol):
+class Connection:
     """One connection of a client. `deadline` is looked at by the server's sweep."""
 
     def __init__(self, server: servers.Server) -> None:
-        super().__init__(server.buffer)
         self.peer = exchange.Peer("", b"", tls=False)
         self.exchange: exchange.Exchange | None = None
         self.deadline = 0.0
         self.writable = True
         self._server = server
         self._settings = server.settings
-        self._transport: asyncio.Transport | None = None
+        self._transport: wire.Wire | None = None
         self._buffer = b""
         self._framer: framing.Framer | None = None
         self._sink: list[bytes] | None = None
@@ -38,45 +38,38 @@ class Connection(reading.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._pauses: set[str] = set()
         self._last = False
-        self._discarding = False
+        self._closing = False
         self._reading_head = True
-        self._shut_by_client = False
         self._response_timeout = _NEVER
 
-    # The event loop's side.
+    # The wire's side.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment] # uvloop's is no asyncio.Transport
-        peername = transport.get_extra_info("peername")
-        tls = transport.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        host = peername[0] if isinstance(peername, tuple) else ""
-        self.peer = exchange.Peer(host, certificate or b"", tls=tls is not None)
+    def connection_made(self, made: wire.Wire) -> None:
+        self._transport = made
+        self.peer = exchange.Peer(made.host, made.certificate, tls=made.secure)
         self.deadline = clock.monotonic() + self._settings.head_timeout
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._discarding:
-            return
         if self._relay is not None and self._relay.tunnel:
             self._relay.through(data)
+            if self.deadline != _NEVER:
+                self.deadline = clock.monotonic() + self._settings.idle_timeout
             return
         self._buffer = self._buffer + data if self._buffer else data
         self.advance()
 
     def eof_received(self) -> bool:
         if self._relay is not None and self._relay.tunnel:
-            self._shut_by_client = True
             self._relay.client_shut()
-            # Over TLS there is no half-close; the transport closes whatever we say.
-            return not self.peer.tls
+            return True
         return False
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._server.closed(self)
         found, self.exchange = self.exchange, None
         if self._relay is not None:
-            self._relay.abandon()
+            self._relay.leave()
         if self._task is not None:
             self._task.cancel()
         if found is not None:
@@ -112,13 +105,13 @@ class Connection(reading.Protocol):
 
     def advance(self) -> None:
         """Take from the buffer what can be taken now."""
-        while self._buffer and not self._discarding:
+        while self._buffer and not self._closing:
             if self.exchange is None:
                 if not self._next_request():
                     return
             elif self.request_done or not self._take_body():
                 break
-        self.pause("ahead", paused=len(self._buffer) > _AHEAD and not self._discarding)
+        self.pause("ahead", paused=len(self._buffer) > _AHEAD and not self._closing)
 
     def _next_request(self) -> bool:
         end = self._buffer.find(heads.END)
@@ -272,7 +265,7 @@ class Connection(reading.Protocol):
         if found is not None:
             self._over(found)
         if self._last or not complete:
-            self._close_gently(at_once=complete)
+            self.close()
             return
         self.deadline = clock.monotonic() + self._settings.idle_timeout
         self.pause("upstream", paused=False)
@@ -299,13 +292,10 @@ class Connection(reading.Protocol):
         self.finish()
 
     def shut(self) -> None:
-        """End our direction of a tunnel."""
-        if self._transport is None:
-            return
-        if self._transport.can_write_eof() and not self._shut_by_client:
+        """End our direction of a tunnel; the client's may go on while it says something."""
+        self.deadline = clock.monotonic() + self._settings.idle_timeout
+        if self._transport is not None:
             self._transport.write_eof()
-        else:
-            self._transport.close()
 
     def abort(self) -> None:
         """Cut the connection."""
@@ -313,13 +303,17 @@ class Connection(reading.Protocol):
             self._transport.abort()
 
     def close(self) -> None:
-        """Close what is idle, after what was written."""
+        """Close after what was written. What the client still sends is not looked at any more."""
+        self._closing = True
+        self._buffer = b""
+        # The wire has deadlines of its own for this.
+        self.deadline = _NEVER
         if self._transport is not None:
             self._transport.close()
 
     def expire(self, now: float) -> None:
         """Act on a deadline that has passed."""
-        if self._discarding or (self.exchange is None and not self._buffer) or not self.writable:
+        if (self.exchange is None and not self._buffer) or not self.writable:
             self.abort()
         elif self.exchange is None:
             self._refuse(errors.BadMessageError("head did not come in time", 408))
@@ -358,26 +352,7 @@ class Connection(reading.Protocol):
             (b"connection", b"close"),
         ]
         self.send(heads.response_bytes(error.code, headers) + answer.body)
-        self._close_gently()
-
-    def _close_gently(self, *, at_once: bool = False) -> None:
-        """Close after the client had time to read: a reset would take the answer from it.
-
-        :param at_once: nothing more of a request is to come, so there will be no reset
-        """
-        self._buffer = b""
-        self._discarding = True
-        self._pauses.clear()
-        if self._transport is None or self._transport.is_closing():
-            return
-        if at_once:
-            self._transport.close()
-            return
-        if not self._transport.is_reading():
-            self._transport.resume_reading()
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-        self.deadline = clock.monotonic() + self._settings.linger
+        self.close()
 
     def _over(self, found: exchange.Exchange) -> None:
         if found.done is not None:

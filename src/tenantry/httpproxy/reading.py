@@ -7,7 +7,6 @@ An event loop asks for the buffer, fills it and says so without doing anything e
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 
@@ -35,20 +34,3 @@ class Buffer:
 
     def __init__(self) -> None:
         self.view = memoryview(bytearray(_SIZE))
-
-
-class Protocol(asyncio.BufferedProtocol):
-    """Hands each piece to `data_received`, as `asyncio.Protocol` does."""
-
-    def __init__(self, buffer: Buffer) -> None:
-        self._view = buffer.view
-
-    def get_buffer(self, _sizehint: int) -> memoryview:
-        return self._view
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._view[:nbytes]))
-
-    def data_received(self, data: bytes) -> None:
-        """Take a piece."""
-        raise NotImplementedError

@@ -73,6 +73,14 @@ class Relay:
         if self._connection is not None and not self._over:
             self._connection.pause(not writable)
 
+    def leave(self) -> None:
+        """Note that the client is gone. What it said in a tunnel before is still delivered."""
+        if self.tunnel and self._connection is not None:
+            self._over = True
+            self._connection.leave()
+        else:
+            self.abandon()
+
     def abandon(self) -> None:
         """Drop the upstream side: the client is gone, or has its answer."""
         self._over = True

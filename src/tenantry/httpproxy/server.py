@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from tenantry.core import clock
-from tenantry.httpproxy import downstream, exchange, reading
+from tenantry.httpproxy import downstream, exchange, reading, wire
 
 Work: TypeAlias = Coroutine[Any, Any, exchange.Action]
 #: Code, reason, whether trying again is safe -> what the client is told.
@@ -41,7 +41,7 @@ class Settings:
     stall_timeout: float = 60.0
     """seconds for which a client may not read what is sent to it"""
     linger: float = 2.0
-    """seconds for a client to read the last answer before the connection closes"""
+    """seconds for which a client may be silent before a connection that ends is cut"""
     handshake_timeout: float = 10.0
     error: ErrorAnswer = plain_error
 
@@ -68,11 +68,15 @@ class Server:
         return len(self._connections)
 
     @property
+    def sockets(self) -> tuple[Any, ...]:
+        """What it listens on."""
+        return tuple(self._listening.sockets) if self._listening is not None else ()
+
+    @property
     def port(self) -> int:
         """The port it listens on, 0 when it does not."""
-        if self._listening is None or not self._listening.sockets:
-            return 0
-        port: int = self._listening.sockets[0].getsockname()[1]
+        sockets = self.sockets
+        port: int = sockets[0].getsockname()[1] if sockets else 0
         return port
 
     async def start(
@@ -82,15 +86,18 @@ class Server:
 
         :param shared: let other processes listen on the same port (SO_REUSEPORT)
         """
-        loop = asyncio.get_running_loop()
+        loop, settings = asyncio.get_running_loop(), self.settings
+        limits = wire.Limits(
+            handshake=settings.handshake_timeout,
+            linger=settings.linger,
+            stall=settings.stall_timeout,
+        )
         self._listening = await loop.create_server(
-            lambda: downstream.Connection(self),
+            lambda: wire.Wire(downstream.Connection(self), self.buffer, tls=tls, limits=limits),
             host,
             port,
-            ssl=tls,
             backlog=1024,
             reuse_port=shared,
-            ssl_handshake_timeout=self.settings.handshake_timeout if tls else None,
         )
         self._sweeper = loop.create_task(self._sweep())
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tenantry.core import clock
-from tenantry.httpproxy import errors, framing, heads, reading
+from tenantry.httpproxy import errors, framing, heads, reading, wire
 
 #: Longest head of a response.
 _HEAD_LIMIT = 256 * 1024
@@ -52,13 +52,12 @@ class _Health:
     failures: int = 0
 
 
-class Connection(reading.Protocol):
+class Connection:
     """One connection; idle while it has no consumer."""
 
     def __init__(self, owner: Upstream, address: Address) -> None:
-        super().__init__(owner.buffer)
         self.address = address
-        self.transport: asyncio.Transport | None = None
+        self.transport: wire.Wire | None = None
         self.used = False
         self._owner = owner
         self._consumer: Consumer | None = None
@@ -70,7 +69,6 @@ class Connection(reading.Protocol):
         self._answered = False
         self.idle_since = 0.0
         self._dead = False
-        self._eof = False
 
     # As an exchange sees it.
 
@@ -113,12 +111,15 @@ class Connection(reading.Protocol):
             self.transport.resume_reading()
 
     def shut(self) -> None:
-        """End our direction after what was written, if the transport can say so; else both."""
-        if self.transport is None or self._dead:
-            return
-        if self.transport.can_write_eof() and not self._eof:
+        """End our direction of a tunnel after what was written."""
+        if self.transport is not None and not self._dead:
             self.transport.write_eof()
-        else:
+
+    def leave(self) -> None:
+        """Drop a tunnel; what was written before is still sent."""
+        self._consumer = None
+        self._dead = True
+        if self.transport is not None:
             self.transport.close()
 
     def abandon(self) -> None:
@@ -135,11 +136,10 @@ class Connection(reading.Protocol):
     def usable(self) -> bool:
         return not self._dead and self.transport is not None and not self.transport.is_closing()
 
-    # As the event loop sees it.
+    # As the wire sees it.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self.transport = transport  # type: ignore[assignment] # uvloop's is no asyncio.Transport
+    def connection_made(self, made: wire.Wire) -> None:
+        self.transport = made
 
     def data_received(self, data: bytes) -> None:
         consumer = self._consumer
@@ -207,9 +207,8 @@ class Connection(reading.Protocol):
         if self._head.chunked or self._dead:
             return False
         # A body, or a tunnel's direction, that ends with the connection. In a tunnel the other
-        # direction may go on, where the transport knows such a thing.
+        # direction may go on.
         tunnel = self._head.status == 101
-        self._eof = True
         if not tunnel:
             self._consumer = None
         consumer.response_ended()
@@ -344,18 +343,16 @@ class Upstream:
     async def _open(self, address: Address) -> Connection:
         loop = asyncio.get_running_loop()
         connection = Connection(self, address)
+        hostname = (self._server_name or address.host) if self.tls else None
+        made = wire.Wire(connection, self.buffer, tls=self.tls, hostname=hostname)
+        made.ready = loop.create_future()
         # A connection that is made and not wanted any more must not stay behind.
         self._all.add(connection)
         try:
-            await loop.create_connection(
-                lambda: connection,
-                address.host,
-                address.port,
-                ssl=self.tls,
-                server_hostname=(self._server_name or address.host) if self.tls else None,
-            )
+            await loop.create_connection(lambda: made, address.host, address.port)
+            await made.ready
         except BaseException:
             self._all.discard(connection)
-            connection.kill()
+            made.abort()
             raise
         return connection
