@@ -18,7 +18,7 @@ Reconcile = Callable[[str], Awaitable[controller.Result | None]]
 class Bench:
     """A controller in virtual time, and when it was asked to do what."""
 
-    def __init__(self, reconcile: Reconcile, **more: int | float) -> None:
+    def __init__(self, reconcile: Reconcile, **more: object) -> None:
         self.calls: list[tuple[str, float]] = []
         self.registry = metrics.Registry()
         self._reconcile = reconcile

@@ -19,13 +19,19 @@ class QueueMachine(stateful.RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue: queue.Queue[str] = queue.Queue(first=0.5, longest=8.0)
+        self.queue = self.made()
         self.now = 0.0
         self.working: set[str] = set()
         self.due: set[str] = set()  # must be handed out now
         self.dirty: set[str] = set()  # must be handed out once done
         self.delayed: dict[str, float] = {}
         self.failures: collections.Counter[str] = collections.Counter()
+
+    def made(self) -> queue.Queue[str]:
+        return queue.Queue(first=0.5, longest=8.0)
+
+    def may_begin(self, _key: str) -> bool:
+        return True
 
     def _added(self, key: str) -> None:
         self.delayed.pop(key, None)
@@ -72,8 +78,9 @@ class QueueMachine(stateful.RuleBasedStateMachine):
                 self._added(key)
         key_or_none = self.queue.get(self.now)
         if key_or_none is None:
-            assert not self.due
+            assert not any(map(self.may_begin, self.due))
             return
+        assert self.may_begin(key_or_none)
         assert key_or_none in self.due
         assert key_or_none not in self.working
         self.due.remove(key_or_none)
@@ -102,13 +109,26 @@ class QueueMachine(stateful.RuleBasedStateMachine):
         seen = []
         while (key_or_none := self.queue.get(self.now + 1000)) is not None:
             seen.append(key_or_none)
+            self.queue.done(key_or_none, self.now + 1000)
         assert sorted(seen) == sorted(wanted)
+
+
+class FairMachine(QueueMachine):
+    """The same with two groups, each of which has two workers at most."""
+
+    def made(self) -> queue.Queue[str]:
+        return queue.Queue(first=0.5, longest=8.0, group=lambda key: key < "d", share=2)
+
+    def may_begin(self, key: str) -> bool:
+        return sum((each < "d") is (key < "d") for each in self.working) < 2
 
 
 QueueMachine.TestCase.settings = hypothesis.settings(
     max_examples=200, stateful_step_count=40, deadline=None
 )
+FairMachine.TestCase.settings = QueueMachine.TestCase.settings
 TestQueueMachine = QueueMachine.TestCase
+TestFairMachine = FairMachine.TestCase
 
 
 def drain(machine: queue.Queue[str], now: float = 0.0) -> list[str]:

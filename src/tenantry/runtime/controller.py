@@ -37,7 +37,12 @@ Reconcile = Callable[[K], Awaitable[Result | None]]
 
 
 class Controller(Generic[K]):
-    """One kind of work. Events reach the queue only between `start` and `stop`."""
+    """One kind of work. Events reach the queue only between `start` and `stop`.
+
+    :param group: whom a key belongs to, such as its cluster: groups take turns, so that one which
+        is noisy does not keep the others waiting
+    :param share: how many workers one group may have at a time; a group that hangs has no more
+    """
 
     def __init__(
         self,
@@ -45,6 +50,8 @@ class Controller(Generic[K]):
         reconcile: Reconcile[K],
         *,
         concurrency: int = 1,
+        group: Callable[[K], Hashable] | None = None,
+        share: int | None = None,
         timeout: float | None = None,
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
@@ -56,7 +63,10 @@ class Controller(Generic[K]):
         self._timing = timing or timings.Timing()
         self._timeout = self._timing.reconcile if timeout is None else timeout
         self._queue: queues.WorkQueue[K] = queues.WorkQueue(
-            first=self._timing.retry_first, longest=self._timing.retry_longest
+            first=self._timing.retry_first,
+            longest=self._timing.retry_longest,
+            group=group,
+            share=share,
         )
         self._subscriptions: list[Callable[[], Callable[[], None]]] = []
         self._cancels: list[Callable[[], None]] = []

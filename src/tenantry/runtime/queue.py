@@ -3,7 +3,8 @@
 Keys are deduplicated, so the length is bounded by the number of objects and needs no other limit;
 dropping a key would break the promise. A key added while a worker has it is queued once more when
 that worker is done. Lanes with a higher priority are served first, within a lane first come first
-served. `Queue` is the machine: it is told the time. `WorkQueue` is its asyncio shell.
+served, or each group in turn (`lanes`). `Queue` is the machine: it is told the time. `WorkQueue` is
+its asyncio shell.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import heapq
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from tenantry.runtime import backoff, errors
+from tenantry.runtime import backoff, errors, lanes
 
 K = TypeVar("K", bound=Hashable)
 
@@ -30,10 +31,20 @@ class Queue(Generic[K]):
     `_delayed` is not in `_waiting` (it may be in `_working`).
     """
 
-    def __init__(self, *, first: float = 0.005, longest: float = 1000.0) -> None:
+    def __init__(
+        self,
+        *,
+        first: float = 0.005,
+        longest: float = 1000.0,
+        group: Callable[[K], Hashable] | None = None,
+        share: int | None = None,
+    ) -> None:
         self._first = first
         self._longest = longest
-        self._lanes: dict[int, collections.OrderedDict[K, float]] = {}
+        if share is not None and group is None:
+            raise ValueError("share: needs a group that it is the share of")
+        self._shares = lanes.Shares(group, share) if group is not None else None
+        self._lanes: dict[int, lanes.Order[K]] = {}
         self._order: list[int] = []  # priorities of `_lanes`, highest first
         self._waiting: dict[K, int] = {}
         self._working: set[K] = set()
@@ -102,11 +113,13 @@ class Queue(Generic[K]):
         """Hand out the next key; the caller owes a `done`."""
         self.promote(now)
         for priority in self._order:
-            lane = self._lanes[priority]
-            if lane:
-                key, since = lane.popitem(last=False)
+            taken = self._lanes[priority].take()
+            if taken is not None:
+                key, since = taken
                 del self._waiting[key]
                 self._working.add(key)
+                if self._shares is not None:
+                    self._shares.began(key)
                 self.waited = max(0.0, now - since)
                 return key
         return None
@@ -116,6 +129,8 @@ class Queue(Generic[K]):
         if key not in self._working:
             raise ValueError(f"{key!r} is with no worker")
         self._working.remove(key)
+        if self._shares is not None:
+            self._shares.ended(key)
         priority = self._dirty.pop(key, None)
         if priority is not None:
             self._put(key, now, priority)
@@ -146,12 +161,13 @@ class Queue(Generic[K]):
         if present is not None:
             if present >= priority:
                 return
-            since = self._lanes[present].pop(key)
+            since = self._lanes[present].remove(key)
         lane = self._lanes.get(priority)
         if lane is None:
-            lane = self._lanes[priority] = collections.OrderedDict()
+            lane = lanes.FairLane(self._shares) if self._shares is not None else lanes.Lane()
+            self._lanes[priority] = lane
             self._order = sorted(self._lanes, reverse=True)
-        lane[key] = since
+        lane.add(key, since)
         self._waiting[key] = priority
 
     def _rebuild(self) -> None:
@@ -165,10 +181,21 @@ class Queue(Generic[K]):
 
 
 class WorkQueue(Generic[K]):
-    """The shell: workers wait in `get`. Belongs to one event loop and is not thread safe."""
+    """The shell: workers wait in `get`. Belongs to one event loop and is not thread safe.
 
-    def __init__(self, *, first: float = 0.005, longest: float = 1000.0) -> None:
-        self._queue: Queue[K] = Queue(first=first, longest=longest)
+    :param group: whom a key belongs to: within a priority the groups take turns
+    :param share: how many keys of one group may be with workers at a time
+    """
+
+    def __init__(
+        self,
+        *,
+        first: float = 0.005,
+        longest: float = 1000.0,
+        group: Callable[[K], Hashable] | None = None,
+        share: int | None = None,
+    ) -> None:
+        self._queue: Queue[K] = Queue(first=first, longest=longest, group=group, share=share)
         self._waiters: collections.deque[asyncio.Future[None]] = collections.deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline = 0.0
