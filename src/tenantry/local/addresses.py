@@ -32,9 +32,14 @@ def wanted(name: str, count: int) -> tuple[str, ...]:
 def own(name: str, count: int) -> tuple[str, ...]:
     """Return as many addresses that servers can listen on; () where that cannot be had."""
     found = wanted(name, count)
+    added: list[str] = []
     for address in found:
-        if not _usable(address) and not _added(address):
+        if _usable(address):
+            continue
+        if not _added(address):
+            give_back(added)
             return ()
+        added.append(address)
     return found
 
 
