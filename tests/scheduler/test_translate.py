@@ -356,3 +356,70 @@ def test_written_archives_are_equal_for_equal_clusters() -> None:
 def test_not_a_snapshot(data: bytes) -> None:
     with pytest.raises(errors.InvalidSnapshot):
         archive.read(data, now=NOW)
+
+
+def _in_pool(name: str, pool: str, **more: Any) -> dict[str, Any]:
+    labels = {"kai.scheduler/node-pool": pool} if pool else {}
+    return {"metadata": {"name": name, "namespace": "ns", "labels": labels}, **more}
+
+
+@pytest.mark.parametrize(("pool", "suffix"), [("blue", "b"), ("", "d")])
+def test_a_snapshot_is_of_one_node_pool(pool: str, suffix: str) -> None:
+    """Nodes, queues and groups are a pool's own; pods are not filtered."""
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    objects = {
+        "nodes": [_in_pool("nb", "blue", status=ready), _in_pool("nd", "", status=ready)],
+        "queues": [_in_pool("qb", "blue"), _in_pool("qd", "")],
+        "podGroups": [_in_pool("gb", "blue"), _in_pool("gd", "")],
+    }
+    params = {
+        "partitionParams": {
+            "nodePoolLabelKey": "kai.scheduler/node-pool",
+            "nodePoolLabelValue": pool,
+        }
+    }
+    seen = archive.read(archive.write(objects, params=params), now=NOW).seen
+    assert list(seen.tables.nodes.by_name) == [f"n{suffix}"]
+    assert list(seen.queues) == [f"q{suffix}"]
+    assert [key[1] for key in seen.jobs] == [f"g{suffix}"]
+
+
+def test_a_group_that_backs_off_had_its_try() -> None:
+    tried = {"schedulingConditions": [{"nodePool": "blue", "type": "UnschedulableOnNodePool"}]}
+    for backoff, pool, held in ((1, "blue", True), (1, "red", False), (-1, "blue", False)):
+        item = {"metadata": {"name": "g"}, "spec": {"schedulingBackoff": backoff}, "status": tried}
+        assert bool(groups.job(item, {}, node_pool=pool).held) is held
+
+
+@pytest.mark.parametrize(
+    ("state", "limit", "live"),
+    [
+        ({}, None, True),
+        ({"phase": "Failed"}, None, False),
+        ({"phase": "Failed", "failedAttempts": 1}, 3, True),
+        ({"phase": "Failed", "failedAttempts": 3}, 3, False),
+    ],
+)
+def test_bind_requests_name_shared_devices(state: Any, limit: int | None, live: bool) -> None:
+    request = {
+        "metadata": {"name": "p", "namespace": "ns"},
+        "spec": {
+            "podName": "p",
+            "selectedNode": "n",
+            "selectedGPUGroups": ["g-1"],
+            "backoffLimit": limit,
+        },
+        "status": state,
+    }
+    half = pod(metadata={"annotations": {"pod-group-name": "g", "gpu-fraction": "0.5"}})
+    objects = {"pods": [half], "bindRequests": [request]}
+    tasks = archive.read(archive.write(objects), now=NOW).seen.tables.tasks
+    assert tasks[0] is not None
+    wanted = (status.BINDING, "n", ("g-1",)) if live else (status.PENDING, "", ())
+    assert (tasks[0].status, tasks[0].node, tasks[0].groups) == wanted
+
+
+def test_depth_of_queues_comes_with_the_configuration() -> None:
+    given = {"actions": "allocate", "queueDepthPerAction": {"allocate": 3}}
+    read = archive.read(archive.write({}, settings=given), now=NOW)
+    assert dict(read.settings.queue_depth) == {"allocate": 3}

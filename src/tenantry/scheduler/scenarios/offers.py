@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenantry.scheduler.engine import device_specs, observed, specs
-from tenantry.scheduler.translate import pods
+from tenantry.scheduler.translate import terms
 
 Json = dict[str, Any]
 _GPU_CLASS = "nvidia.com/gpu"
@@ -48,7 +48,7 @@ def _selector(given: Any) -> specs.Terms:
         return ()
     if "nodeSelectorTerms" in given:
         required = {"requiredDuringSchedulingIgnoredDuringExecution": given}
-        return pods.node_terms({"nodeAffinity": required})
+        return terms.node_terms({"nodeAffinity": required})
     return (
         tuple(
             specs.Requirement(key=key, operator="In", values=(str(value),))

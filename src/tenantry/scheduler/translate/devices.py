@@ -8,10 +8,19 @@ from typing import Any
 
 from tenantry.core import errors, quantity
 from tenantry.scheduler.engine import device_specs, observed, resources, specs
-from tenantry.scheduler.translate import amounts, pods
+from tenantry.scheduler.translate import amounts, terms, typed
 
 Json = Mapping[str, Any]
 GPU_DRIVERS = ("gpu.nvidia.com", "nvidia.com/gpu")
+_UNREADABLE = (
+    errors.TenantryError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    TypeError,
+    ValueError,
+)
 #: Owner kind of a claim that was made from a template.
 _POD = "Pod"
 
@@ -23,13 +32,14 @@ def fold(seen: observed.Observed, raw: Mapping[str, list[Json]], skipped: list[s
         for item in raw.get(kind) or ():
             try:
                 put(item)
-            except (errors.TenantryError, KeyError, TypeError, ValueError, IndexError) as problem:
-                name = (item.get("metadata") or {}).get("name", "?")
+            except _UNREADABLE as problem:
+                meta = item.get("metadata")
+                name = meta.get("name", "?") if isinstance(meta, dict) else "?"
                 skipped.append(f"{kind} {name}: {problem!r}")
 
-    each("deviceClasses", lambda item: seen.put_class(device_class(item)))
-    each("resourceSlices", lambda item: seen.put_slice(device_slice(item)))
-    each("resourceClaims", lambda item: seen.put_claim(claim(item)))
+    each("deviceClasses", lambda item: seen.put_class(typed.checked(device_class(item))))
+    each("resourceSlices", lambda item: seen.put_slice(typed.checked(device_slice(item))))
+    each("resourceClaims", lambda item: seen.put_claim(typed.checked(claim(item))))
 
 
 def with_extended(seen: observed.Observed, task: specs.Task) -> specs.Task:
@@ -127,7 +137,7 @@ def _device(item: Json, driver: str) -> device_specs.Device:
     attributes: dict[str, dict[str, Any]] = {}
     for name, value in (body.get("attributes") or {}).items():
         domain, short = _qualified(name, driver)
-        attributes.setdefault(domain, {})[short] = next(iter(value.values()))
+        (attributes.setdefault(domain, {})[short],) = value.values()
     capacity: dict[str, dict[str, int]] = {}
     for name, value in (body.get("capacity") or {}).items():
         domain, short = _qualified(name, driver)
@@ -205,7 +215,7 @@ def _selectors(item: Json) -> tuple[str, ...]:
 
 def _node_terms(selector: Json | None) -> Any:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": selector or {}}
-    return pods.node_terms({"nodeAffinity": required})
+    return terms.node_terms({"nodeAffinity": required})
 
 
 def _qualified(name: str, driver: str) -> tuple[str, str]:

@@ -54,10 +54,17 @@ def queue(item: Json, *, missing_is_zero: bool = False) -> specs.Queue:
     )
 
 
-def job(item: Json, priorities: Mapping[str, int], default: int = DEFAULT_PRIORITY) -> specs.Job:
+def job(
+    item: Json,
+    priorities: Mapping[str, int],
+    default: int = DEFAULT_PRIORITY,
+    *,
+    node_pool: str = "",
+) -> specs.Job:
     """Translate a PodGroup.
 
     :param priorities: values of priority classes
+    :param node_pool: the pool that is scheduled; a group that wanted one try there has had it
     """
     meta, spec = item["metadata"], item.get("spec") or {}
     notes = meta.get("annotations") or {}
@@ -91,7 +98,20 @@ def job(item: Json, priorities: Mapping[str, int], default: int = DEFAULT_PRIORI
         expected_runtime=durations.parse(notes.get("tenantry.io/expected-runtime")),
         max_runtime=durations.parse(notes.get("tenantry.io/max-runtime")),
         user=(meta.get("labels") or {}).get("user", notes.get("user", "")),
+        held=_tried(spec, item.get("status") or {}, node_pool),
     )
+
+
+def _tried(spec: Json, state: Json, node_pool: str) -> str:
+    """Return why a group that backs off after one try must not be tried again here."""
+    conditions = state.get("schedulingConditions") or ()
+    if spec.get("schedulingBackoff") != 1 or not conditions:
+        return ""
+    pool = conditions[-1].get("nodePool", "")
+    # The pool without a label goes by this name in conditions.
+    if pool not in (node_pool, node_pool or "default"):
+        return ""
+    return f"schedulingBackoff is 1, and the try on node pool {pool or 'default'} found no place"
 
 
 def _scaled(value: float | None, scale: int, missing: int) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenantry.core import clock, errors
 from tenantry.scheduler.engine import specs, status
-from tenantry.scheduler.translate import amounts
+from tenantry.scheduler.translate import amounts, terms
 
 Json = Mapping[str, Any]
 SCHEDULER = "kai-scheduler"
@@ -22,6 +22,16 @@ _JOB_ROLE = "training.kubeflow.org/job-role"
 _RAY_TYPE = "ray.io/node-type"
 
 
+class Bound(NamedTuple):
+    """Where a bind request puts a pod."""
+
+    node: str
+    groups: tuple[str, ...] = ()
+
+
+UNBOUND = Bound("")
+
+
 class Translator:
     """Translates pods; equal constraints of many pods become one object."""
 
@@ -32,10 +42,13 @@ class Translator:
         self._times: dict[str, float] = {}
         self._requests: dict[str, dict[str, int]] = {}
 
-    def task(self, item: Json, *, now: float, bound_to: str = "") -> specs.Task:
+    def task(
+        self, item: Json, *, now: float, bound_to: str = "", groups: tuple[str, ...] = ()
+    ) -> specs.Task:
         """Translate a Pod.
 
         :param bound_to: the node of a live BindRequest for it
+        :param groups: the shared GPUs that the request names
         """
         meta, spec, state = item["metadata"], item.get("spec") or {}, item.get("status") or {}
         labels: dict[str, str] = meta.get("labels") or {}
@@ -60,7 +73,7 @@ class Translator:
             portion=portion,
             gpu_memory=memory,
             devices=devices,
-            groups=gpu_groups(labels),
+            groups=gpu_groups(labels) or groups,
             created=self._time(meta.get("creationTimestamp")),
             priority=_priority(labels),
             leader=_leader(labels),
@@ -111,21 +124,21 @@ class Translator:
         rest = [ports, volumes, maps, nominated, legacy, placement, claims]
         if not parts and not any(rest):
             return specs.FREE
-        own = _named_labels(parts, labels)
+        own = terms.named_labels(parts, labels)
         key = json.dumps([parts, rest, own], sort_keys=True)
         found = self._constraints.get(key)
         if found is None:
             affinity = parts.get("affinity") or {}
             found = self._constraints[key] = specs.Constraints(
                 selector=tuple(sorted((parts.get("nodeSelector") or {}).items())),
-                affinity=node_terms(affinity),
-                preferred=_preferred(affinity),
-                tolerations=tuple(_toleration(t) for t in parts.get("tolerations") or ()),
+                affinity=terms.node_terms(affinity),
+                preferred=terms.preferred(affinity),
+                tolerations=tuple(terms.toleration(t) for t in parts.get("tolerations") or ()),
                 nominated=nominated,
                 ports=tuple(ports),
-                pod_affinity=_pod_terms(affinity.get("podAffinity")),
-                pod_anti_affinity=_pod_terms(affinity.get("podAntiAffinity")),
-                spread=_spread(parts.get("topologySpreadConstraints") or (), own),
+                pod_affinity=terms.pod_terms(affinity.get("podAffinity")),
+                pod_anti_affinity=terms.pod_terms(affinity.get("podAntiAffinity")),
+                spread=terms.spread(parts.get("topologySpreadConstraints") or (), own),
                 claims=tuple(claims),
                 volumes=tuple(volumes),
                 config_maps=tuple(maps),
@@ -293,17 +306,6 @@ def _claims(spec: Json, state: Json) -> list[str]:
     return names
 
 
-def _requirements(expressions: Any) -> tuple[specs.Requirement, ...]:
-    return tuple(
-        specs.Requirement(
-            key=expression.get("key", ""),
-            operator=expression.get("operator", ""),
-            values=tuple(expression.get("values") or ()),
-        )
-        for expression in expressions or ()
-    )
-
-
 def _address(port: Json) -> str:
     address: str = port.get("hostIP") or ""
     return "" if address in ("0.0.0.0", "::") else address
@@ -315,106 +317,3 @@ def _lasting(spec: Json) -> Iterator[Json]:
         if container.get("restartPolicy") == "Always":
             yield container
     yield from spec.get("containers") or ()
-
-
-def _named_labels(parts: Json, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the pod's labels that its spread constraints take over by `matchLabelKeys`."""
-    return {
-        key: labels[key]
-        for item in parts.get("topologySpreadConstraints") or ()
-        for key in item.get("matchLabelKeys") or ()
-        if key in labels
-    }
-
-
-#: What a missing selector means: no pod at all.
-_NONE = (specs.Requirement(key="", operator="In"),)
-
-
-def _selector(selector: Json | None) -> tuple[specs.Requirement, ...]:
-    if selector is None:
-        return _NONE
-    labels = tuple(
-        specs.Requirement(key=key, operator="In", values=(value,))
-        for key, value in sorted((selector.get("matchLabels") or {}).items())
-    )
-    return labels + _requirements(selector.get("matchExpressions"))
-
-
-def _term(term: Json) -> tuple[specs.Requirement, ...]:
-    fields = tuple(
-        specs.Requirement(key=r.key, operator=r.operator, values=r.values)
-        for r in _requirements(term.get("matchFields"))
-    )
-    return _requirements(term.get("matchExpressions")) + fields
-
-
-def node_terms(affinity: Json) -> specs.Terms:
-    required = (affinity.get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
-    return tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
-
-
-def _preferred(affinity: Json) -> tuple[tuple[int, tuple[specs.Requirement, ...]], ...]:
-    preferred = (affinity.get("nodeAffinity") or {}).get(
-        "preferredDuringSchedulingIgnoredDuringExecution"
-    )
-    return tuple(
-        (int(term.get("weight", 1)), _term(term.get("preference") or {}))
-        for term in preferred or ()
-    )
-
-
-def _toleration(item: Json) -> specs.Toleration:
-    return specs.Toleration(
-        key=item.get("key", "") or "",
-        operator=item.get("operator", "Equal") or "Equal",
-        value=item.get("value", "") or "",
-        effect=item.get("effect", "") or "",
-    )
-
-
-def _pod_terms(affinity: Json | None) -> tuple[specs.AffinityTerm, ...]:
-    affinity = affinity or {}
-    terms = [
-        (0, term) for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
-    ]
-    terms += [
-        (int(weighted.get("weight", 1)), weighted.get("podAffinityTerm") or {})
-        for weighted in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-    ]
-    return tuple(
-        specs.AffinityTerm(
-            topology_key=term.get("topologyKey", ""),
-            selector=_selector(term.get("labelSelector")),
-            namespaces=tuple(term.get("namespaces") or ()),
-            of_namespaces=(
-                None
-                if term.get("namespaceSelector") is None
-                else _selector(term["namespaceSelector"])
-            ),
-            weight=weight,
-        )
-        for weight, term in terms
-    )
-
-
-def _spread(constraints: Any, own: Mapping[str, str]) -> tuple[specs.Spread, ...]:
-    return tuple(
-        specs.Spread(
-            topology_key=item.get("topologyKey", ""),
-            max_skew=int(item.get("maxSkew", 1)),
-            selector=_selector(item.get("labelSelector"))
-            + tuple(
-                specs.Requirement(key=key, operator="In", values=(own[key],))
-                for key in item.get("matchLabelKeys") or ()
-                if key in own
-            ),
-            hard=item.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule",
-            min_domains=int(item.get("minDomains") or 1),
-            by_affinity=item.get("nodeAffinityPolicy", "Honor") != "Ignore",
-            by_taints=item.get("nodeTaintsPolicy", "Ignore") == "Honor",
-        )
-        for item in constraints
-    )

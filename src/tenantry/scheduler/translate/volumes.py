@@ -6,22 +6,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry.scheduler.engine import matching, observed, specs
-from tenantry.scheduler.translate import pods
+from tenantry.scheduler.translate import terms
 
 Json = Mapping[str, Any]
 
 
 def usable_on(
-    raw: Mapping[str, list[Json]], seen: observed.Observed
-) -> dict[specs.Key, frozenset[str] | None]:
-    """Return the nodes for each claim; None where any node does, or none is chosen yet."""
-    by_name = {item["metadata"]["name"]: item for item in raw.get("persistentVolumes") or ()}
-    found: dict[specs.Key, frozenset[str] | None] = {}
-    for item in raw.get("persistentVolumeClaims") or ():
-        meta = item["metadata"]
-        volume = by_name.get((item.get("spec") or {}).get("volumeName", ""))
-        found[meta.get("namespace", ""), meta["name"]] = _nodes(volume, seen)
-    return found
+    claim: Json, by_name: Mapping[str, Json], seen: observed.Observed
+) -> tuple[specs.Key, frozenset[str] | None]:
+    """Return a claim and its nodes; None where any node does, or none is chosen yet.
+
+    :param by_name: the volumes
+    """
+    meta = claim["metadata"]
+    volume = by_name.get((claim.get("spec") or {}).get("volumeName", ""))
+    return (meta.get("namespace", ""), meta["name"]), _nodes(volume, seen)
 
 
 def _nodes(volume: Json | None, seen: observed.Observed) -> frozenset[str] | None:
@@ -29,7 +28,7 @@ def _nodes(volume: Json | None, seen: observed.Observed) -> frozenset[str] | Non
     if not required:
         return None
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    constraints = specs.Constraints(affinity=pods.node_terms(affinity))
+    constraints = specs.Constraints(affinity=terms.node_terms(affinity))
     nodes = seen.tables.nodes
     return frozenset(
         name
