@@ -40,6 +40,8 @@ SETUP_TIMEOUT = 3600.0
 #: Seconds within which a supervisor detaches itself or, once killed, is gone.
 QUICK_TIMEOUT = 60.0
 _POLL = 0.05
+#: How many sets of ports a start may lose to others, who start at the same moment.
+_PORT_ATTEMPTS = 3
 #: Free bytes below which etcd cannot be expected to work.
 _FULL = 64 * 2**20
 #: Lines of a failed unit's log that are shown.
@@ -134,15 +136,16 @@ class Platform:
                 self._await_ready(report)
                 return None
             first = not self.exists
-            try:
-                return self._start(options, report, tied=tied)
-            except errors.StartFailedError:
-                if not self._lost_ports():
-                    raise
+            for _ in range(_PORT_ATTEMPTS - 1):
+                try:
+                    return self._start(options, report, tied=tied)
+                except errors.StartFailedError:
+                    if not self._lost_ports():
+                        raise
                 report.note("a port was taken by somebody else meanwhile; once more with another")
-            if first:
-                # Nobody was told the API server's port yet, so that may change too.
-                self.paths.plan.unlink()
+                if first:
+                    # Nobody was told the API server's port yet, so that may change too.
+                    self.paths.plan.unlink()
             return self._start(options, report, tied=tied)
 
     def _start(
