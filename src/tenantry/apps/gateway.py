@@ -37,7 +37,6 @@ from tenantry.gateway import (
     upstreams,
     watches,
 )
-from tenantry.httpproxy import reading
 from tenantry.httpproxy import server as engine
 from tenantry.kube import config as kube_config
 from tenantry.runtime import certificates, cluster, manager, metrics, permissions, store, timing
@@ -358,8 +357,6 @@ def run(credentials: kube_config.Config, options: Settings) -> int:
             authenticate.FORWARDED,
             "only together with trusted-proxy-cidrs: else everybody could claim to be anybody",
         )
-
-    reading.keep_apart()
 
     async def build() -> manager.Manager:
         source = cluster.Cluster(credentials, timing=timing.Timing())

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from tenantry.gateway import decide, errors, merge, pages, paths, status, streams
-from tenantry.httpproxy import errors as engine_errors
 from tenantry.httpproxy import exchange, fetch, heads
 
 #: Namespaces that one request lists at a time.
@@ -27,11 +25,11 @@ class _Gathering:
     def __init__(self, order: streams.Order, target: paths.Target) -> None:
         self._order = order
         self._target = target
-        self._places = asyncio.Semaphore(_AT_ONCE)
         self._size = 0
         text = order.query.first("continue")
         self._from = pages.read(text) if text else None
         self._limit = pages.limit(order.query)
+        self._queries: dict[int, bytes] = {}
         self.head: heads.ResponseHead | None = None
         self.parts: list[merge.Part] = []
         self.more = ""
@@ -64,7 +62,7 @@ class _Gathering:
                     return
                 if part is not None and part.count > left:
                     # There was room for more when it was asked for.
-                    part = await self._inside(name, left)
+                    (part,) = await self._each([name], left)
                 if part is None:
                     continue
                 self.parts.append(part)
@@ -77,26 +75,34 @@ class _Gathering:
         self.more = pages.Token(namespace, inner, self.version).written()
 
     async def _each(self, names: Sequence[str], limit: int) -> list[merge.Part | None]:
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._inside(name, limit)) for name in names]
-        except ExceptionGroup as several:
-            raise several.exceptions[0] from None
-        return [task.result() for task in tasks]
+        lines = [self._line(name, limit) for name in names]
+        answers = await fetch.several(
+            self._order.server,
+            lines,
+            self._order.headers,
+            at_once=_AT_ONCE,
+            limit=streams.LIST_LIMIT - self._size,
+        )
+        return [self._part(head, body) for head, body in answers]
 
-    async def _inside(self, namespace: str, limit: int) -> merge.Part | None:
+    def _line(self, namespace: str, limit: int) -> bytes:
         begin = self._from
         inner = begin.inner if begin is not None and begin.namespace == namespace else ""
+        path = self._target.inside(namespace).path
+        if not inner:
+            query = self._queries.get(limit)
+            if query is None:
+                add = [("limit", str(limit) if limit else "")]
+                query = self._order.parameters(*streams.PAGING, add=add)
+                self._queries[limit] = query
+            return path.encode() + query
         add = [("limit", str(limit) if limit else ""), ("continue", inner)]
         # A page that goes on says by itself of which version it is.
-        drop = (*streams.PAGING, *(("resourceVersion", "resourceVersionMatch") if inner else ()))
-        line = self._order.line(*drop, path=self._target.inside(namespace).path, add=add)
-        async with self._places, fetch.Fetch() as found:
-            head = await found.send(self._order.server, b"GET", line, self._order.headers)
-            body = await found.body(streams.LIST_LIMIT)
+        drop = (*streams.PAGING, "resourceVersion", "resourceVersionMatch")
+        return self._order.line(*drop, path=path, add=add)
+
+    def _part(self, head: heads.ResponseHead, body: bytes) -> merge.Part | None:
         self._size += len(body)
-        if self._size > streams.LIST_LIMIT:
-            raise engine_errors.TooLargeError(streams.LIST_LIMIT)
         if head.status == 403:
             return None
         if head.status != 200:

@@ -38,9 +38,12 @@ class Order:
 
     def line(self, *drop: str, path: str = "", add: Sequence[tuple[str, str]] = ()) -> bytes:
         """Write the request's target without some of the parameters, and with others."""
+        return (path or self.path).encode() + self.parameters(*drop, add=add)
+
+    def parameters(self, *drop: str, add: Sequence[tuple[str, str]] = ()) -> bytes:
+        """Write what follows the path."""
         written = self.query.written(drop=drop, add=add)
-        found = path or self.path
-        return (f"{found}?{written}" if written else found).encode()
+        return f"?{written}".encode() if written else b""
 
 
 class Stopper:

@@ -251,7 +251,7 @@ class Connection:
         self.answer(self._settings.error(code, why, retry))
 
     def send(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None:
             if self.exchange is not None:
                 self.exchange.outcome.sent += len(data)
             self._transport.write(data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -162,3 +163,165 @@ class Fetch:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+async def several(
+    server: upstream.Upstream,
+    targets: Sequence[bytes],
+    headers: heads.Headers,
+    *,
+    at_once: int,
+    limit: int,
+    timeout: float = 60.0,
+) -> list[tuple[heads.ResponseHead, bytes]]:
+    """GET many things of one server, some at a time; return their heads and bodies in order.
+
+    It takes no task and no timer for each of them, which is most of what a small answer costs.
+
+    :param limit: for all bodies together
+    :raises TooLargeError: beyond it
+    :raises UpstreamUnavailableError: when nothing was sent
+    :raises UpstreamBrokenError: when an answer did not come, or not in time
+    """
+    batch = _Batch(server, targets, headers, limit)
+    lanes = [_Lane(batch) for _ in range(min(at_once, len(targets)))]
+    try:
+        for lane in lanes:
+            lane.next()
+        async with asyncio.timeout(timeout):
+            await batch.over
+    except TimeoutError:
+        raise errors.UpstreamBrokenError(f"no answer within {timeout:g} s") from None
+    finally:
+        for lane in lanes:
+            lane.close()
+    return [found for found in batch.found if found is not None]
+
+
+class _Batch:
+    """What the lanes of one call share."""
+
+    def __init__(
+        self,
+        server: upstream.Upstream,
+        targets: Sequence[bytes],
+        headers: heads.Headers,
+        limit: int,
+    ) -> None:
+        self.server = server
+        self.waiting: Iterator[tuple[int, bytes]] = iter(enumerate(targets))
+        self.found: list[tuple[heads.ResponseHead, bytes] | None] = [None] * len(targets)
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._headers = headers
+        self._rest: dict[upstream.Address, bytes] = {}
+        self._missing = len(targets)
+        self._left = self._limit = limit
+        if not targets:
+            self.over.set_result(None)
+
+    def request(self, target: bytes, address: upstream.Address) -> bytes:
+        rest = self._rest.get(address)
+        if rest is None:
+            sent = [(b"host", address.authority), *self._headers]
+            rest = self._rest[address] = heads.request_bytes(b"GET", b"/", sent)[5:]
+        return b"GET " + target + rest
+
+    def took(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            self.failed(errors.TooLargeError(self._limit))
+
+    def answered(self, index: int, head: heads.ResponseHead, body: bytes) -> None:
+        self.found[index] = (head, body)
+        self._missing -= 1
+        if not self._missing and not self.over.done():
+            self.over.set_result(None)
+
+    def failed(self, error: errors.ProxyError) -> None:
+        if not self.over.done():
+            self.over.set_exception(error)
+
+
+class _Lane:
+    """Asks for one thing after another, over whatever connection is free."""
+
+    decode = True
+
+    def __init__(self, batch: _Batch) -> None:
+        self._batch = batch
+        self._index = 0
+        self._target = b""
+        self._head: heads.ResponseHead | None = None
+        self._pieces: list[bytes] = []
+        self._connection: upstream.Connection | None = None
+        self._reused = False
+        self._connecting: asyncio.Task[None] | None = None
+
+    def next(self) -> None:
+        """Ask for what is next, if there is anything."""
+        self._connection = None
+        if self._batch.over.done():
+            return
+        found = next(self._batch.waiting, None)
+        if found is None:
+            return
+        self._index, self._target = found
+        connection = self._batch.server.idle()
+        if connection is not None:
+            self._reused = True
+            self._begin(connection)
+        else:
+            self._connect()
+
+    def close(self) -> None:
+        """Drop what is under way."""
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._connection is not None:
+            self._connection.abandon()
+
+    def _connect(self) -> None:
+        self._reused = False
+        self._connecting = asyncio.get_running_loop().create_task(self._open())
+
+    async def _open(self) -> None:
+        try:
+            connection = await self._batch.server.connect()
+        except errors.UpstreamUnavailableError as error:
+            self._batch.failed(error)
+            return
+        self._connecting = None
+        self._begin(connection)
+
+    def _begin(self, connection: upstream.Connection) -> None:
+        self._connection = connection
+        self._head, self._pieces = None, []
+        request = self._batch.request(self._target, connection.address)
+        connection.begin(self, request, to_head=False, complete=True)
+
+    # As a consumer.
+
+    def response_started(self, head: heads.ResponseHead) -> None:
+        if head.status >= 200:
+            self._head = head
+
+    def response_body(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._batch.took(len(data))
+
+    def response_ended(self) -> None:
+        assert self._head is not None
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._batch.answered(self._index, self._head, body)
+        self.next()
+
+    def response_failed(self, error: errors.ProxyError) -> None:
+        connection, self._connection = self._connection, None
+        if self._reused and connection is not None and not connection.answered:
+            # A server may close an idle connection just as it is used again.
+            self._connect()
+        else:
+            self._batch.failed(error)
+
+    def upstream_writable(self, writable: bool) -> None:
+        """Nothing waits: there are no bodies to send."""

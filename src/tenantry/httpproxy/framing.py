@@ -97,6 +97,14 @@ class Chunked:
                 position = end
                 continue
             end = data.find(b"\n", position) + 1
+            if end and not self._line and self._state == "size":
+                # What events are: a chunk that came as a whole.
+                whole = self._whole(data, position, end)
+                if whole:
+                    if sink is not None:
+                        sink.append(data[end : whole - 2])
+                    position = whole
+                    continue
             self._line += data[position : end or size]
             if len(self._line) > _LONGEST:
                 raise errors.BadMessageError("chunk is not framed as it must be")
@@ -106,6 +114,16 @@ class Chunked:
             self._next(self._line)
             self._line = b""
         return position
+
+    def _whole(self, data: bytes, start: int, body: int) -> int:
+        """Return where a chunk ends that is in `data` as a whole; 0 when it is not."""
+        if _SIZE.fullmatch(data, start, body) is None:
+            return 0
+        end = body + int(data[start : body - 2], 16)
+        if end == body or data[end : end + 2] != b"\r\n":
+            return 0
+        self.last = data[end - 1 : end]
+        return end + 2
 
     def _next(self, line: bytes) -> None:
         if self._state == "size":

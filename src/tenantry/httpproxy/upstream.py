@@ -149,7 +149,14 @@ class Connection:
             return
         self._answered = True
         try:
-            self._receive(consumer, data)
+            if self._framer is None or consumer.decode:
+                self._receive(consumer, data)
+                return
+            end = self._framer.feed(data)
+            if end:
+                consumer.response_body(data if end == len(data) else data[:end])
+            if self._framer.done and self._consumer is consumer:
+                self._ended(consumer, extra=end < len(data))
         except errors.BadMessageError as error:
             self._fail(errors.UpstreamBrokenError(error.reason))
 

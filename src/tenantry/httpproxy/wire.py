@@ -71,7 +71,8 @@ class Wire(asyncio.BufferedProtocol):
         self.ready: asyncio.Future[None] | None = None
         """who waits for the connection to be usable"""
         self._user = user
-        self._buffer = buffer
+        self._deliver = user.data_received
+        self._view = buffer.view
         self._limits = limits or Limits()
         self._transport: Any = None
         self._incoming = self._outgoing = None
@@ -200,10 +201,10 @@ class Wire(asyncio.BufferedProtocol):
         self._shake()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        return self._buffer.view
+        return self._view
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._take(self._buffer.view[:nbytes])
+        self._take(self._view[:nbytes])
 
     def eof_received(self) -> bool:
         if self._closing or self._lost:
@@ -262,7 +263,7 @@ class Wire(asyncio.BufferedProtocol):
         if self._closing or self._lost:
             self._heard = True
         elif self._incoming is None:
-            self._user.data_received(bytes(data))
+            self._deliver(bytes(data))
         else:
             self._incoming.write(data)
             if self._opened:
@@ -275,7 +276,7 @@ class Wire(asyncio.BufferedProtocol):
         assert self._incoming is not None
         assert self._outgoing is not None
         # What came encrypted is in the incoming buffer by now, and this one free again.
-        view = self._buffer.view
+        view = self._view
         room = len(view)
         more, ended = True, False
         broken: Exception | None = None
@@ -303,7 +304,7 @@ class Wire(asyncio.BufferedProtocol):
             if self._outgoing.pending:
                 self._flush()
             if size:
-                self._user.data_received(bytes(view[:size]))
+                self._deliver(bytes(view[:size]))
         if broken is not None:
             self._break(broken)
         elif ended and not (self._closing or self._lost):
@@ -314,8 +315,8 @@ class Wire(asyncio.BufferedProtocol):
         found = self._transport.get_extra_info("socket")
         with contextlib.suppress(OSError):
             # No more than the kernel keeps: nothing can come to this connection now.
-            while size := os.readv(found.fileno(), [self._buffer.view]):
-                self._take(self._buffer.view[:size])
+            while size := os.readv(found.fileno(), [self._view]):
+                self._take(self._view[:size])
 
     def _end(self) -> bool:
         """Tell the user that nothing more comes; tell whether the connection goes on."""
