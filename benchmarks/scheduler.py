@@ -18,10 +18,10 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tenantry.scheduler.engine import config, cycle, observed, specs, status
+from tenantry.scheduler.engine import config, cycle, device_specs, observed, specs, status
 from tenantry.scheduler.translate import archive
 
 FIXTURES = pathlib.Path(__file__).parents[1] / "tests" / "fixtures" / "scheduler"
@@ -44,6 +44,9 @@ TARGETS: dict[str, tuple[float | None, float | None, float | None]] = {
     "idle-5000": (None, 0.02, None),
     "topology-512": (None, 0.5, None),
     "unschedulable-4000": (None, 0.05, None),
+    "claims-4000": (None, None, None),
+    "terms-500": (None, None, None),
+    "terms-5000": (None, None, None),
 }
 
 
@@ -101,6 +104,8 @@ def job(
     gpus: int = 1,
     node: str = "",
     topology: specs.TopologyConstraint | None = None,
+    constraints: specs.Constraints = specs.FREE,
+    labels: Mapping[str, str] | None = None,
 ) -> None:
     """Add a job of equal pods, running on a node when one is given."""
     seen.put_job(
@@ -126,6 +131,8 @@ def job(
                 requests={"cpu": 1000, "memory": GIB},
                 gpus=gpus * 1000,
                 created=1.0,
+                constraints=constraints,
+                labels=labels or {},
             )
         )
 
@@ -210,6 +217,59 @@ def unschedulable_4000() -> observed.Observed:
     return seen
 
 
+def claims_4000() -> observed.Observed:
+    """4,000 pods that claim one device each, on 500 nodes with 8 devices."""
+    driver = "gpu.nvidia.com"
+    chosen = f'device.attributes["{driver}"].type == "gpu"'
+    seen = cluster(500, gpus=0)
+    queue(seen, "queue-a", 4000)
+    seen.put_class(
+        device_specs.DeviceClass(name=driver, selectors=(f'device.driver == "{driver}"',), gpu=True)
+    )
+    for index in range(500):
+        name = f"node-{index:05d}"
+        devices = tuple(
+            device_specs.Device(
+                name=f"gpu-{number}",
+                attributes={driver: {"type": "gpu", "uuid": f"{name}-{number}"}},
+                capacity={driver: {"memory": 80 * GIB}},
+            )
+            for number in range(8)
+        )
+        seen.put_slice(
+            device_specs.DeviceSlice(
+                name=f"of-{name}", driver=driver, pool=name, node=name, devices=devices
+            )
+        )
+    request = device_specs.DeviceRequest(name="gpu", device_class=driver, selectors=(chosen,))
+    for index in range(4000):
+        name = f"p-{index:05d}-0"
+        seen.put_claim(
+            device_specs.Claim(namespace="ns", name=name, template=True, requests=((request,),))
+        )
+        wanted = specs.Constraints(claims=(name,))
+        job(seen, name.removesuffix("-0"), "queue-a", gpus=0, constraints=wanted)
+    return seen
+
+
+def terms(nodes: int) -> observed.Observed:
+    """Six eighths of the GPUs in use; waiting are pods of 40 applications, each spread over zones.
+
+    Half of them must keep off nodes with pods of their own.
+    """
+    seen = cluster(nodes, labels=lambda index: {"zone": f"z{index % 5}"})
+    queue(seen, "queue-a", nodes * 8)
+    full(seen, nodes, "queue-a", used=nodes * 6)
+    for index in range(nodes * 2):
+        app = f"app-{index % 40}"
+        mine = (specs.Requirement(key="app", operator="In", values=(app,)),)
+        over = specs.Spread(topology_key="zone", max_skew=1, selector=mine)
+        apart = specs.AffinityTerm(topology_key="kubernetes.io/hostname", selector=mine)
+        wanted = specs.Constraints(spread=(over,), pod_anti_affinity=(apart,) if index % 2 else ())
+        job(seen, f"p-{index:05d}", "queue-a", labels={"app": app}, constraints=wanted)
+    return seen
+
+
 MADE: dict[str, Callable[[], observed.Observed]] = {
     "reclaim-4000": reclaim_4000,
     "reclaim-large": reclaim_large,
@@ -219,6 +279,9 @@ MADE: dict[str, Callable[[], observed.Observed]] = {
     "idle-5000": lambda: idle(5000),
     "topology-512": topology_512,
     "unschedulable-4000": unschedulable_4000,
+    "claims-4000": claims_4000,
+    "terms-500": lambda: terms(500),
+    "terms-5000": lambda: terms(5000),
 }
 
 

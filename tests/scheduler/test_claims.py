@@ -329,3 +329,158 @@ def test_absurd_counts_are_refused(count: int) -> None:
     made.run()
     assert made.where() == {}
     assert f"asks for {count} devices" in made.engine.explain(("ns", "j"))[0].message
+
+
+TAINT = specs.Taint(key="broken", value="yes", effect="NoExecute")
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "starts"),
+    [
+        (TAINT, None, False),
+        (TAINT, specs.Toleration(key="broken", operator="Exists"), True),
+        (TAINT, specs.Toleration(key="broken", value="yes", effect="NoExecute"), True),
+        (TAINT, specs.Toleration(key="broken", value="no"), False),
+        (TAINT, specs.Toleration(key="broken", value="yes", effect="NoSchedule"), False),
+        (specs.Taint(key="broken", effect="NoSchedule"), None, False),
+        (specs.Taint(key="watched", effect="None"), None, True),
+    ],
+)
+def test_taints_of_devices(
+    taint: specs.Taint, toleration: specs.Toleration | None, starts: bool
+) -> None:
+    made = claimed({"n": [device("gpu-0", taints=(taint,))]})
+    made.seen.put_claim(claim("c", request(tolerations=(toleration,) if toleration else ())))
+    using(made, "j", "c")
+    made.run()
+    assert ("j-0" in made.where()) is starts
+
+
+def test_all_devices_are_not_had_while_one_is_tainted() -> None:
+    made = claimed({"n": [device("gpu-0"), device("gpu-1", taints=(TAINT,))]})
+    made.seen.put_claim(claim("c", request(every=True)))
+    made.seen.put_claim(claim("d", request(1)))
+    using(made, "j", "c")
+    using(made, "k", "d", created=2.0)
+    made.run()
+    assert got(made) == {"d": ["gpu-0"]}
+
+
+MEMORY = f"{GPU}/memory"
+
+
+def part(amount: int, **fields: Any) -> device_specs.DeviceRequest:
+    return request(capacity=(("memory", amount),), **fields)
+
+
+def sharing(name: str = "gpu-0", memory: int = 80, **fields: Any) -> device_specs.Device:
+    return device(name, capacity={"memory": memory}, shareable=True, **fields)
+
+
+def test_parts_of_a_device_add_up_to_it() -> None:
+    """80 hold 40 + 30, not 20 more; queues are charged the part of the device."""
+    made = claimed({"n": [sharing()]})
+    for number, amount in enumerate((40, 30, 20, 10)):
+        made.seen.put_claim(claim(f"c{number}", part(amount)))
+        using(made, f"j{number}", f"c{number}", created=float(number))
+    made.run()
+    assert set(made.where()) == {"j0-0", "j1-0", "j3-0"}
+    assert made.session.queues["q"].allocated[2] == 1000
+    given = {n: d for bind in made.session.decisions.binds for n, d in bind.devices}
+    assert given["c1"][0].consumed == ((MEMORY, 30),)
+
+
+def test_limits_count_parts() -> None:
+    made = claimed({"n": [sharing(), sharing("gpu-1")]})
+    made.queue("q", 1, limit=1)
+    for number in range(3):
+        made.seen.put_claim(claim(f"c{number}", part(40)))
+        using(made, f"j{number}", f"c{number}", created=float(number))
+    made.run()
+    assert set(made.where()) == {"j0-0", "j1-0"}
+    assert made.engine.explain(("ns", "j2"))[0].code == "OverLimit"
+
+
+@pytest.mark.parametrize(
+    ("policy", "asked", "taken"),
+    [
+        (device_specs.CapacityPolicy(), 33, 33),
+        (device_specs.CapacityPolicy(), None, 80),
+        (device_specs.CapacityPolicy(default=8), None, 8),
+        (device_specs.CapacityPolicy(values=(10, 20, 40)), 11, 20),
+        (device_specs.CapacityPolicy(values=(10, 20, 40)), 41, None),
+        (device_specs.CapacityPolicy(least=10), 3, 10),
+        (device_specs.CapacityPolicy(least=10, step=8), 11, 18),
+        (device_specs.CapacityPolicy(least=10, step=8), 18, 18),
+        (device_specs.CapacityPolicy(least=10, step=8, most=20), 19, None),
+        (device_specs.CapacityPolicy(), 81, None),
+    ],
+)
+def test_policies_round_parts(
+    policy: device_specs.CapacityPolicy, asked: int | None, taken: int | None
+) -> None:
+    made = claimed({"n": [sharing(policies={MEMORY: policy})]})
+    made.seen.put_claim(claim("c", request() if asked is None else part(asked)))
+    using(made, "j", "c")
+    made.run()
+    consumed = [
+        item.consumed
+        for bind in made.session.decisions.binds
+        for _, items in bind.devices
+        for item in items
+    ]
+    assert consumed == ([] if taken is None else [((MEMORY, taken),)])
+
+
+def test_a_capacity_asks_for_a_large_enough_device() -> None:
+    made = claimed(
+        {"n": [device("small", capacity={"memory": 40}), device("big", capacity={"memory": 80})]}
+    )
+    made.seen.put_claim(claim("c", part(50)))
+    made.seen.put_claim(claim("d", part(50)))
+    using(made, "j", "c")
+    using(made, "k", "d", created=2.0)
+    made.run()
+    assert got(made) == {"c": ["big"]}
+    assert made.session.queues["q"].allocated[2] == 1000
+
+
+def test_one_request_may_have_two_parts_of_one_device_unless_they_must_differ() -> None:
+    for names, devices in (((), ["gpu-0", "gpu-0"]), (("id",), ["gpu-0", "gpu-1"])):
+        made = claimed({"n": [sharing(f"gpu-{i}", attributes={"id": i}) for i in range(2)]})
+        differ = tuple((f"{GPU}/{name}", ()) for name in names)
+        made.seen.put_claim(claim("c", part(40, count=2), differ=differ))
+        using(made, "j", "c")
+        made.run()
+        assert got(made) == {"c": devices}
+
+
+def test_parts_that_were_given_stay_given_and_come_back() -> None:
+    made = claimed({"n": [sharing()]})
+    held = device_specs.Allocated(GPU, "n", "gpu-0", "gpus", False, ((MEMORY, 60),))
+    made.seen.put_claim(claim("held", part(60), allocated=(held,)))
+    made.seen.put_claim(claim("new", part(30)))
+    using(made, "r", "held", on="n")
+    using(made, "j", "new")
+    made.run()
+    assert "j-0" not in made.where()
+    assert made.session.queues["q"].allocated[2] == 750
+    made.seen.drop_task("ns/r-0")
+    made.seen.drop_claim(("ns", "held"))
+    made.run()
+    assert got(made) == {"new": ["gpu-0"]}
+    assert audit.drift(made.seen) == []
+
+
+def test_a_part_that_is_being_left_is_waited_for() -> None:
+    made = claimed({"n": [sharing()]})
+    made.queue("rich", 0)
+    made.queue("q", 1)
+    held = device_specs.Allocated(GPU, "n", "gpu-0", "gpus", False, ((MEMORY, 60),))
+    made.seen.put_claim(claim("held", part(60), queue="rich", allocated=(held,)))
+    made.seen.put_claim(claim("new", part(30)))
+    made.job("r", "rich", gpus=0, constraints=specs.Constraints(claims=("held",)), on="n")
+    using(made, "j", "new")
+    decided = made.run()
+    assert [eviction.task.name for eviction in decided.evictions] == ["r-0"]
+    assert [plan.task.name for plan in decided.plans] == ["j-0"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tenantry.scheduler.engine import cycle, errors, specs, status
-from tenantry.scheduler.translate import archive, groups, nodes, pods
+from tenantry.scheduler.engine import cycle, device_specs, errors, specs, status
+from tenantry.scheduler.translate import archive, devices, groups, nodes, pods
 
 SNAPSHOTS = pathlib.Path(__file__).parents[1] / "fixtures/scheduler/snapshots"
 NOW = 2_000_000_000.0
@@ -243,7 +243,7 @@ def test_claims_selectors_and_extended_names_of_devices() -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     unbound = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
     driver = "gpu.nvidia.com"
-    devices = [
+    offered = [
         {
             "name": f"gpu-{index}",
             "attributes": {"model": {"string": model}, f"{driver}/index": {"int": index}},
@@ -301,7 +301,7 @@ def test_claims_selectors_and_extended_names_of_devices() -> None:
                         "driver": driver,
                         "nodeName": "n",
                         "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
-                        "devices": devices,
+                        "devices": offered,
                     },
                 }
             ],
@@ -423,3 +423,77 @@ def test_depth_of_queues_comes_with_the_configuration() -> None:
     given = {"actions": "allocate", "queueDepthPerAction": {"allocate": 3}}
     read = archive.read(archive.write({}, settings=given), now=NOW)
     assert dict(read.settings.queue_depth) == {"allocate": 3}
+
+
+def test_taints_and_parts_of_devices() -> None:
+    piece = devices.device_slice(
+        {
+            "metadata": {"name": "s"},
+            "spec": {
+                "driver": "gpu.nvidia.com",
+                "pool": {"name": "n"},
+                "devices": [
+                    {
+                        "name": "d",
+                        "taints": [{"key": "broken", "effect": "NoExecute"}],
+                        "allowMultipleAllocations": True,
+                        "capacity": {
+                            "memory": {
+                                "value": "80Gi",
+                                "requestPolicy": {
+                                    "default": "10Gi",
+                                    "validRange": {"min": "5Gi", "step": "5Gi", "max": "40Gi"},
+                                },
+                            }
+                        },
+                    }
+                ],
+            },
+        }
+    )
+    gib = 1000 << 30
+    (known,) = piece.devices
+    assert known.taints == (specs.Taint(key="broken", effect="NoExecute"),)
+    assert known.shareable
+    assert known.policies["gpu.nvidia.com/memory"] == device_specs.CapacityPolicy(
+        default=10 * gib, least=5 * gib, most=40 * gib, step=5 * gib
+    )
+    made = devices.claim(
+        {
+            "metadata": {"name": "c"},
+            "spec": {
+                "devices": {
+                    "requests": [
+                        {
+                            "name": "r",
+                            "exactly": {
+                                "deviceClassName": "gpus",
+                                "tolerations": [{"key": "broken", "operator": "Exists"}],
+                                "capacity": {"requests": {"memory": "7Gi"}},
+                            },
+                        }
+                    ],
+                    "constraints": [{"distinctAttribute": "gpu.nvidia.com/uuid"}],
+                }
+            },
+            "status": {
+                "allocation": {
+                    "devices": {
+                        "results": [
+                            {
+                                "driver": "gpu.nvidia.com",
+                                "pool": "n",
+                                "device": "d",
+                                "consumedCapacity": {"memory": "10Gi"},
+                            }
+                        ]
+                    }
+                }
+            },
+        }
+    )
+    (((request,),), (given,)) = made.requests, made.allocated
+    assert request.tolerates(known)
+    assert request.capacity == (("memory", 7 * gib),)
+    assert made.differ == (("gpu.nvidia.com/uuid", ()),)
+    assert given.consumed == (("gpu.nvidia.com/memory", 10 * gib),)

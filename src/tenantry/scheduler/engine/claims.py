@@ -20,7 +20,7 @@ Id = tuple[str, str, str]
 class Claim:
     """A resource claim: what it takes from a node while somebody uses it."""
 
-    __slots__ = ("devices", "estimate", "key", "node", "spec", "users", "vector")
+    __slots__ = ("devices", "estimate", "key", "node", "partial", "spec", "users", "vector")
 
     def __init__(self, spec: device_specs.Claim, estimate: resources.Ints) -> None:
         self.spec = spec
@@ -33,6 +33,10 @@ class Claim:
         self.users: dict[int, int] = {}
         #: What it holds while it has users.
         self.devices: tuple[device_specs.Allocated, ...] = ()
+        #: Asks for parts of devices.
+        self.partial = any(o.capacity for options in spec.requests for o in options) or any(
+            item.consumed for item in spec.allocated
+        )
 
     def held(self) -> bool:
         """Tell whether somebody uses it who is not leaving."""
@@ -48,7 +52,11 @@ class Claim:
 
     def copy(self) -> Claim:
         """Return an independent record."""
-        twin = Claim(self.spec, self.estimate)
+        twin = Claim.__new__(Claim)
+        twin.spec = self.spec
+        twin.key = self.key
+        twin.estimate = self.estimate
+        twin.partial = self.partial
         twin.vector = self.vector
         twin.node = self.node
         twin.users = dict(self.users)
@@ -89,12 +97,22 @@ def use(state: tables.Tables, found: Sequence[Claim], row: int, now: int) -> Non
 
 
 def settle(state: tables.Tables) -> None:
-    """Choose devices for claims in use of which nobody has said yet what they got."""
-    for _, claim in sorted(state.claims.items()):
-        if claim.users and not claim.devices and state.choose is not None:
+    """Choose devices for claims in use of which nobody has said yet what they got.
+
+    Claims that have parts of devices are weighed anew: only now is known what they are parts of.
+    """
+    open_ones = [
+        claim
+        for claim in state.claims.values()
+        if claim.users and (claim.partial or not claim.devices)
+    ]
+    for claim in sorted(open_ones, key=lambda claim: claim.key):
+        if state.choose is not None:
+            named = bool(claim.devices)
             _effect(state, claim, -1)
             state.choose([claim], claim.node)
-            _hold(state, claim)
+            if not named:
+                _hold(state, claim)
             _effect(state, claim, 1)
 
 

@@ -22,7 +22,7 @@ _ITERATES = (".all(", ".exists(", ".exists_one(", ".map(", ".filter(", "size(", 
 class Known:
     """A device with what the allocator asks of it."""
 
-    __slots__ = ("attributes", "counters", "id", "order", "spec", "weight")
+    __slots__ = ("capacity", "counters", "id", "order", "spec", "weight")
 
     def __init__(self, piece: device_specs.DeviceSlice, spec: device_specs.Device) -> None:
         self.spec = spec
@@ -33,6 +33,39 @@ class Known:
             for counter_set, counter, amount in spec.counters
         ]
         self.weight = weight(piece, spec)
+        #: Capacities by `domain/name`.
+        self.capacity = {
+            f"{domain}/{name}": amount
+            for domain, amounts in spec.capacity.items()
+            for name, amount in amounts.items()
+        }
+
+    def part(self, option: device_specs.DeviceRequest) -> tuple[tuple[str, int], ...] | None:
+        """Return what a request takes of the capacities, None where it asks for too much.
+
+        A device that only one claim can have is taken whole if it is large enough.
+        """
+        asked = {
+            (name if "/" in name else f"{self.id[0]}/{name}"): amount
+            for name, amount in option.capacity
+        }
+        if any(self.capacity.get(name, -1) < amount for name, amount in asked.items()):
+            return None
+        if not self.spec.shareable:
+            return ()
+        taken = []
+        for name, total in self.capacity.items():
+            policy = self.spec.policies.get(name, device_specs.ANY_PART)
+            amount = policy.rounded(asked.get(name), total)
+            if amount is None or amount > total:
+                return None
+            taken.append((name, amount))
+        return tuple(taken)
+
+    def worth(self, consumed: Iterable[tuple[str, int]]) -> int:
+        """Return what queues are charged in milli for a part of the device."""
+        parts = [amount / total for name, amount in consumed if (total := self.capacity.get(name))]
+        return round(self.weight * max(parts, default=1.0))
 
 
 def weight(piece: device_specs.DeviceSlice, spec: device_specs.Device) -> int:
@@ -134,7 +167,7 @@ class Inventory:
         key = (request.device_class, request.selectors), known.id
         found = self._matching.get(key)
         if found is None:
-            found = self._matching[key] = not known.spec.tainted and all(
+            found = self._matching[key] = all(
                 self._holds(text, known) for text in (*kind.selectors, *request.selectors)
             )
         return found

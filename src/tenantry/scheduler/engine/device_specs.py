@@ -22,6 +22,35 @@ class Allocated(NamedTuple):
     request: str = ""
     #: Looks at the device only, beside whoever uses it.
     admin: bool = False
+    #: What it takes of a device that several claims share: (capacity, amount).
+    consumed: tuple[tuple[str, int], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityPolicy:
+    """Which parts of a capacity can be had: given values, or a range in steps."""
+
+    default: int | None = None
+    values: tuple[int, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    step: int | None = None
+
+    def rounded(self, asked: int | None, total: int) -> int | None:
+        """Return what is taken for what is asked, None where that cannot be had."""
+        if asked is None:
+            return total if self.default is None else self.default
+        if self.values:
+            return min((value for value in self.values if value >= asked), default=None)
+        if self.least is None:
+            return asked
+        taken = max(asked, self.least)
+        if self.step:
+            taken = self.least - (self.least - taken) // self.step * self.step
+        return None if self.most is not None and taken > self.most else taken
+
+
+ANY_PART = CapacityPolicy()
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +69,11 @@ class Device:
     node: str = ""
     selector: specs.Terms = ()
     all_nodes: bool = False
-    #: Set when a taint of the device keeps work off it; tolerations are not modelled.
-    tainted: bool = False
+    taints: tuple[specs.Taint, ...] = ()
+    #: Several claims may have it, as long as their parts of its capacity fit together.
+    shareable: bool = False
+    #: How requests for a capacity are rounded, by `domain/name`.
+    policies: Mapping[str, CapacityPolicy] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +118,17 @@ class DeviceRequest:
     every: bool = False
     selectors: tuple[str, ...] = ()
     admin: bool = False
+    tolerations: tuple[specs.Toleration, ...] = ()
+    #: How much of a device: (capacity, amount); the name alone means the driver's own.
+    capacity: tuple[tuple[str, int], ...] = ()
+
+    def tolerates(self, device: Device) -> bool:
+        """Tell whether no taint of the device keeps this request off it."""
+        return all(
+            taint.effect not in ("NoSchedule", "NoExecute")
+            or any(toleration.covers(taint) for toleration in self.tolerations)
+            for taint in device.taints
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +138,14 @@ class Claim:
     :param requests: for each request its alternatives, the preferred one first
     :param match: attributes (`domain/name`) that must be equal among the devices of some requests;
         no requests named: of all
+    :param differ: attributes that must be different
     """
 
     namespace: str
     name: str
     requests: tuple[tuple[DeviceRequest, ...], ...]
     match: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    differ: tuple[tuple[str, tuple[str, ...]], ...] = ()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Made from a template for one pod, so no queue label is needed.
     template: bool = False

@@ -9,6 +9,7 @@ from tenantry.scheduler.engine import (
     errors,
     fold_nodes,
     gangs,
+    job_state,
     shapes,
     specs,
     status,
@@ -19,58 +20,9 @@ NOWHERE = fold_nodes.NOWHERE
 _FEW_SHAPES = 1024
 #: Label keys by which tasks are indexed.
 _MOST_KEYS = 64
-
-
-#: Queue and user.
-Account = tuple[str, str]
-
-
-class Ledger:
-    """What the jobs of one queue and user hold and wait for, whether or not the queue exists."""
-
-    __slots__ = ("allocated", "allocated_fixed", "index", "memory", "pending")
-
-    def __init__(self, index: int, width: int) -> None:
-        self.index = index
-        self.allocated: list[int | float] = [0] * width
-        self.allocated_fixed: list[int | float] = [0] * width
-        self.pending: list[int | float] = [0] * width
-        #: Pending tasks that ask for GPU memory, by shape: their share depends on the cluster.
-        self.memory: collections.Counter[int] = collections.Counter()
-
-
-class JobState:
-    """A job with its gang and tasks; `tree` is None while it is set aside."""
-
-    __slots__ = (
-        "account",
-        "index",
-        "invalid",
-        "key",
-        "leaves",
-        "preemptible",
-        "queue",
-        "rows",
-        "sorted_by",
-        "spec",
-        "tree",
-    )
-
-    def __init__(self, key: specs.Key) -> None:
-        self.key = key
-        self.spec: specs.Job | None = None
-        self.queue = ""
-        #: Under which name it is charged: its queue, or its queue and user.
-        self.account = ("", "")
-        self.preemptible = False
-        self.tree: gangs.Group | None = None
-        self.leaves: list[gangs.PodSet] = []
-        self.index: dict[str, gangs.PodSet] = {}
-        self.rows: set[int] = set()
-        #: Tasks that name no subgroup of this job.
-        self.invalid: set[int] = set()
-        #: What the rows of the leaves are sorted by; None when they are not.
-        self.sorted_by: object = None
+JobState = job_state.JobState
+Ledger = job_state.Ledger
+Account = job_state.Account
 
 
 class JobFold(fold_nodes.NodeFold):
@@ -248,6 +200,11 @@ class JobFold(fold_nodes.NodeFold):
             self._forget_empty(state)
         if task is not None:
             self.awaiting_node.get(task.node, set()).discard(row)
+            for claim in fold_nodes.claim_keys(task):
+                users = self.claim_users[claim]
+                users.discard(row)
+                if not users:
+                    del self.claim_users[claim]
             for key, values in self._labelled.items():
                 if task.labels.get(key) in values:
                     values[task.labels[key]].discard(row)
@@ -328,8 +285,9 @@ class JobFold(fold_nodes.NodeFold):
                 values.setdefault(task.labels[key], set()).add(row)
         if task.foreign:
             self.foreign.add(row)
-        if task.constraints.claims:
+        for claim in fold_nodes.claim_keys(task):
             self.claiming.add(row)
+            self.claim_users.setdefault(claim, set()).add(row)
         if task.job is not None:
             state = self._job(task.job)
             state.rows.add(row)

@@ -42,6 +42,7 @@ class NodeFold:
         self._inventory: device_inventory.Inventory | None = None
         #: Rows of tasks that use resource claims.
         self.claiming: set[int] = set()
+        self.claim_users: dict[specs.Key, set[int]] = {}
         self.unsorted = False
         self.gone: set[int] = set()
 
@@ -253,7 +254,7 @@ class NodeFold:
         """Take the users of a claim off their nodes while it changes."""
         self.version += 1
         state = self.tables
-        rows = [row for row in sorted(self.claiming) if key in _keys(state, row)]
+        rows = sorted(self.claim_users.get(key, ()))
         was = [(state.status[r], state.node[r], state.task_groups.get(r, ())) for r in rows]
         for row, (now, _, _) in zip(rows, was, strict=True):
             self.move(row, now, NOWHERE)
@@ -263,6 +264,6 @@ class NodeFold:
             self.move(row, now, node, groups)
 
 
-def _keys(state: tables.Tables, row: int) -> list[specs.Key]:
-    task = state.tasks[row]
-    return [] if task is None else [(task.namespace, name) for name in task.constraints.claims]
+def claim_keys(task: specs.Task) -> list[specs.Key]:
+    """Return the claims that a task names."""
+    return [(task.namespace, name) for name in task.constraints.claims]

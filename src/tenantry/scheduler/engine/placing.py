@@ -144,6 +144,8 @@ class _Attempt:
         return True
 
     def tasks(self, rows: Sequence[int], allowed: plugin.NodeSet) -> Steps[bool]:
+        if self.session.points.warm:
+            yield from self._warm(rows)
         if len(rows) > 1 and not self._room(rows, allowed):
             return False
         for placed, row in enumerate(rows):
@@ -156,6 +158,13 @@ class _Attempt:
             if placed % PACE == PACE - 1:
                 yield
         return True
+
+    def _warm(self, rows: Sequence[int]) -> Steps[None]:
+        session = self.session
+        for row in rows:
+            shape = session.state.shape_of[row]
+            for warm in session.points.warm if not session.ranker.has(shape) else ():
+                yield from warm(shape)
 
     def _room(self, rows: Sequence[int], allowed: plugin.NodeSet) -> bool:
         """Count how many such tasks could fit at all: a cheap no for gangs that cannot start."""

@@ -116,6 +116,8 @@ class Points:
     node_masks: list[Callable[[shapes.Shape], NodeMask | None]] = dataclasses.field(
         default_factory=list
     )
+    #: What to work out in steps before a shape's masks are asked for the first time.
+    warm: list[Callable[[shapes.Shape], Iterator[None]]] = dataclasses.field(default_factory=list)
     node_scores: list[Callable[[shapes.Shape], NodeScore | RelativeScore | None]] = (
         dataclasses.field(default_factory=list)
     )

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 NEVER = -np.inf
 #: Refreshing one node costs about a tenth of refreshing five hundred at once.
 _MANY = 24
+#: Columns are kept up to about 50 MB of them.
+_MOST_CELLS = 2_000_000
+_LEAST_COLUMNS = 64
 
 
 class Column:
@@ -65,7 +68,7 @@ class Column:
             else:
                 self.scores.append(bonus)
         #: What relative scores said when feasibility last changed.
-        self.relative_score: resources.Floats = np.zeros(size)
+        self.relative_score: resources.Floats = np.zeros(size if self.relative else 0)
         self.masks = [moving for moving in masks if not moving.fixed]
         shape.fit(len(session.state.idle))
         self.needs = [(int(r), int(shape.vector[r])) for r in shape.columns]
@@ -93,10 +96,18 @@ class Ranker:
         #: Added where a task could start at once.
         self.now_score = 0.0
 
+    def has(self, shape: shapes.Shape) -> bool:
+        """Tell whether the column of a shape was made."""
+        return shape.index in self._columns
+
     def column(self, shape: shapes.Shape) -> Column:
         """Return the column of a shape, up to date."""
         column = self._columns.get(shape.index)
         if column is None:
+            size = len(self._session.state.nodes.names)
+            if len(self._columns) >= max(_MOST_CELLS // max(size, 1), _LEAST_COLUMNS):
+                # The oldest goes: where each pod is a shape of its own, it is not needed again.
+                del self._columns[next(iter(self._columns))]
             column = self._columns[shape.index] = Column(self._session, shape)
         log = self._session.state.changed
         end = len(log)

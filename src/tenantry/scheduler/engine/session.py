@@ -247,14 +247,15 @@ class Session:
             claiming = claiming or bool(shape.constraints.claims)
         if claiming:
             claimed: set[tuple[str, str]] = set()
-            total[2] += sum(self._claimed(row, shape_of[row], claimed) for row in rows)
+            total[2] += sum(self.claimed(row, claimed) for row in rows)
         return total
 
-    def _claimed(self, row: int, shape: shapes.Shape, claimed: set[tuple[str, str]]) -> int:
+    def claimed(self, row: int, claimed: set[tuple[str, str]]) -> int:
+        """Return the GPUs of a task's unused claims in milli, each claim once."""
         task = self.state.tasks[row]
         assert task is not None
         gpus = 0
-        for name in shape.constraints.claims:
+        for name in self.state.shape_of[row].constraints.claims:
             key = task.namespace, name
             claim = self.state.claims.get(key)
             if claim is not None and key not in claimed and not claim.held():

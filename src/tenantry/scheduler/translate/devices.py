@@ -154,9 +154,35 @@ def _device(item: Json, driver: str) -> device_specs.Device:
         node=body.get("nodeName") or "",
         selector=_node_terms(body.get("nodeSelector")),
         all_nodes=bool(body.get("allNodes")),
-        tainted=any(
-            taint.get("effect") in ("NoSchedule", "NoExecute") for taint in body.get("taints") or ()
+        taints=tuple(
+            specs.Taint(
+                key=taint.get("key", ""),
+                value=taint.get("value", "") or "",
+                effect=taint.get("effect", ""),
+            )
+            for taint in body.get("taints") or ()
         ),
+        shareable=bool(body.get("allowMultipleAllocations")),
+        policies={
+            "/".join(_qualified(name, driver)): _policy(value["requestPolicy"], name)
+            for name, value in (body.get("capacity") or {}).items()
+            if isinstance(value, Mapping) and value.get("requestPolicy")
+        },
+    )
+
+
+def _policy(item: Json, name: str) -> device_specs.CapacityPolicy:
+    within = item.get("validRange") or {}
+
+    def amount(value: Any) -> int | None:
+        return None if value is None else _milli(value, name)
+
+    return device_specs.CapacityPolicy(
+        default=amount(item.get("default")),
+        values=tuple(sorted(_milli(value, name) for value in item.get("validValues") or ())),
+        least=amount(within.get("min")),
+        most=amount(within.get("max")),
+        step=amount(within.get("step")),
     )
 
 
@@ -174,6 +200,11 @@ def claim(item: Json) -> device_specs.Claim:
             for constraint in asked.get("constraints") or ()
             if constraint.get("matchAttribute")
         ),
+        differ=tuple(
+            (constraint["distinctAttribute"], tuple(constraint.get("requests") or ()))
+            for constraint in asked.get("constraints") or ()
+            if constraint.get("distinctAttribute")
+        ),
         labels=meta.get("labels") or {},
         template=any(o.get("kind") == _POD for o in meta.get("ownerReferences") or ()),
         allocated=tuple(
@@ -183,6 +214,10 @@ def claim(item: Json) -> device_specs.Claim:
                 result["device"],
                 result.get("request", ""),
                 bool(result.get("adminAccess")),
+                tuple(
+                    ("/".join(_qualified(name, result["driver"])), _milli(amount, name))
+                    for name, amount in sorted((result.get("consumedCapacity") or {}).items())
+                ),
             )
             for result in results
         ),
@@ -205,6 +240,11 @@ def _request(item: Json, name: str) -> device_specs.DeviceRequest:
         every=item.get("allocationMode") == "All",
         selectors=_selectors(item),
         admin=bool(item.get("adminAccess")),
+        tolerations=tuple(terms.toleration(t) for t in item.get("tolerations") or ()),
+        capacity=tuple(
+            (name, _milli(amount, name))
+            for name, amount in sorted(((item.get("capacity") or {}).get("requests") or {}).items())
+        ),
     )
 
 

@@ -6,7 +6,7 @@ GPUs must carry the label `kai.scheduler/queue` of the job's queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,9 @@ import numpy as np
 from tenantry.core import cel
 from tenantry.core import errors as core_errors
 from tenantry.scheduler.engine import (
+    claim_devices,
     claims,
     decisions,
-    device_allocation,
-    device_inventory,
     device_specs,
     plugin,
     resources,
@@ -30,154 +29,11 @@ QUEUE_LABEL = "kai.scheduler/queue"
 MOST_CONSUMERS = 256
 
 
-class _Devices:
-    """What is free where, for one session."""
-
-    def __init__(self, session: session.Session) -> None:
-        self.state = session.state
-        self.inventory: device_inventory.Inventory = session.observed.inventory()
-        tasks = session.observed.tables.tasks
-        self._waiting = {
-            (task.namespace, task.name)
-            for row in session.observed.claiming
-            if (task := tasks[row]) is not None and self.state.node[row] < 0
-        }
-        #: Devices of claims that are allocated although no task that we know uses them.
-        self._orphans = {
-            identity
-            for claim in self.state.claims.values()
-            if not claim.users and self.bound(claim)
-            for identity in claims.identities(claim.spec.allocated)
-        }
-        #: Wanted claims -> nodes that have their devices, as of a position in the change log.
-        self._fits: dict[object, tuple[resources.Bools, int]] = {}
-
-    def bound(self, claim: claims.Claim) -> bool:
-        """Tell whether an unused claim must keep the devices that it was given."""
-        spec = claim.spec
-        if not spec.allocated:
-            return False
-        consumers = [(spec.namespace, name) for name in spec.reserved_for]
-        return not consumers or any(consumer not in self._waiting for consumer in consumers)
-
-    def in_use(
-        self, within: Sequence[device_inventory.Known], but: Sequence[claims.Claim]
-    ) -> tuple[set[claims.Id], set[claims.Id]]:
-        """Return which of these devices others go on using, and which will be free."""
-        state, own = self.state, {claim.key for claim in but}
-        mine = {i for claim in but for i in claims.identities(claim.spec.allocated)}
-        taken, leaving = set(), set()
-        for known in within:
-            identity = known.id
-            keys = [key for key in state.holders.get(identity, ()) if key not in own]
-            if any(state.claims[key].held() for key in keys) or (
-                identity in self._orphans and identity not in mine
-            ):
-                taken.add(identity)
-            elif keys or state.ghosts.get(identity):
-                leaving.add(identity)
-        return taken, leaving
-
-    def allocate(
-        self, wanted: Sequence[claims.Claim], node: int
-    ) -> tuple[list[tuple[device_specs.Allocated, ...]], set[claims.Id]] | None:
-        """Return devices for claims, and which devices of the node are still being left."""
-        name = self.state.nodes.names[node]
-        inventory = self.inventory
-        within = inventory.on(name)
-        if inventory.shared and inventory.totals:
-            within = list(inventory.by_id.values())
-        taken, leaving = self.in_use(within, wanted)
-        given: dict[claims.Claim, tuple[device_specs.Allocated, ...]] = {}
-        for claim in wanted:
-            home = claim.spec.allocated
-            if home and (
-                (inventory.reaches(name, home) and not taken.intersection(claims.identities(home)))
-                or (not inventory.on(name) and self.bound(claim))
-            ):
-                given[claim] = home
-                taken.update(claims.identities(home))
-        rest = [claim for claim in wanted if claim not in given]
-        found = device_allocation.allocate(
-            inventory, name, [claim.spec for claim in rest], taken=taken, leaving=leaving
-        )
-        if found is None:
-            return None
-        given.update(zip(rest, found, strict=True))
-        return [given[claim] for claim in wanted], leaving
-
-    def choose(self, wanted: Sequence[claims.Claim], node: int) -> None:
-        """Give claims their devices on a node."""
-        answer = self.allocate(wanted, node)
-        found = answer[0] if answer is not None else [claim.spec.allocated for claim in wanted]
-        for claim, given in zip(wanted, found, strict=True):
-            claim.devices = given
-            if given:
-                claim.vector = claim.estimate.copy()
-                claim.vector[resources.GPU] = self._gpus(claim.spec, given)
-
-    def _gpus(self, spec: device_specs.Claim, given: Sequence[device_specs.Allocated]) -> int:
-        classes = self.inventory.classes
-        kinds = {o.name: classes.get(o.device_class) for options in spec.requests for o in options}
-        first = next(iter(kinds.values()), None)
-        total = 0
-        for item in given:
-            kind = kinds.get(item.request, first)
-            known = self.inventory.by_id.get((item.driver, item.pool, item.device))
-            if kind is not None and kind.gpu and not item.admin:
-                total += known.weight if known is not None else resources.MILLI
-        return total
-
-    def fits(self, wanted: list[claims.Claim]) -> resources.Bools:
-        """Return the nodes on which unused claims find devices; only changed nodes are asked."""
-        state = self.state
-        end, names = len(state.changed), state.nodes.names
-        own = any(claim.spec.allocated for claim in wanted)
-        key: object = tuple((c.spec.requests, c.spec.match) for c in wanted)
-        if own:
-            key = tuple(claim.key for claim in wanted)
-        known = self._fits.get(key)
-        if known is None or self.inventory.shared:
-            mask = np.fromiter(
-                (self._fits_on(wanted, node) for node in range(len(names))), np.bool_, len(names)
-            )
-        else:
-            mask, seen = known
-            for node in set(state.changed[seen:end]):
-                mask[node] = self._fits_on(wanted, node)
-        self._fits[key] = mask, end
-        return mask
-
-    def _fits_on(self, wanted: list[claims.Claim], node: int) -> bool:
-        name = self.state.nodes.names[node]
-        for claim in wanted:
-            if self.bound(claim) and not self.inventory.reaches(name, claim.spec.allocated):
-                return False
-        return self.allocate(wanted, node) is not None
-
-    def start(self, found: Sequence[claims.Claim], node: int) -> bool:
-        """Tell whether the devices are there at this moment, not only when others have left."""
-        wanted = [claim for claim in found if not claim.held()]
-        if wanted:
-            answer = self.allocate(wanted, node)
-            if answer is None:
-                return False
-            chosen = {i for devices in answer[0] for i in claims.identities(devices)}
-            if chosen & answer[1]:
-                return False
-        for claim in found:
-            for identity in claims.identities(claim.devices) if claim.held() else ():
-                others = [k for k in self.state.holders.get(identity, ()) if k != claim.key]
-                if others or self.state.ghosts.get(identity):
-                    return False
-        return True
-
-
 class _Claimed:
     title = "node(s) cannot satisfy the resource claims"
     fixed = False
 
-    def __init__(self, devices: _Devices, shape: shapes.Shape) -> None:
+    def __init__(self, devices: claim_devices.Devices, shape: shapes.Shape) -> None:
         self._devices = devices
         self._shape = shape
 
@@ -217,9 +73,10 @@ class DynamicResources:
         """Register the mask, and what no eviction changes."""
         if not session.observed.claiming:
             return
-        devices = _Devices(session)
+        devices = claim_devices.Devices(session)
         state = session.state
         state.choose = devices.choose
+        devices.estimate()
         claims.settle(state)
 
         def make(shape: shapes.Shape) -> plugin.NodeMask | None:
@@ -231,6 +88,7 @@ class DynamicResources:
 
         session.decisions.assign = given
         session.points.node_masks.append(make)
+        session.points.warm.append(lambda shape: devices.warm(devices.unused(shape)))
         session.points.starts.append(lambda row, node: devices.start(state.claims_of(row), node))
         session.points.pre_predicates.append(lambda row: _refused(session, row))
 

@@ -33,7 +33,8 @@ class Predicates:
     def open(self, session: session.Session) -> None:
         """Register masks that a shape needs, and checks that no eviction changes."""
         points = session.points
-        points.node_masks.append(lambda shape: _type_rules(session, shape))
+        legacy = _with_legacy_mig(session)
+        points.node_masks.append(lambda shape: _type_rules(session, shape, legacy))
         points.node_masks.append(lambda shape: _conditions(session, shape))
         points.node_masks.append(lambda shape: _placement(session, shape))
         points.node_masks.append(lambda shape: _taints(session, shape))
@@ -77,10 +78,11 @@ def _impossible(session: session.Session, row: int) -> str:
     return ""
 
 
-def _type_rules(session: session.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
+def _type_rules(
+    session: session.Session, shape: shapes.Shape, legacy: resources.Bools
+) -> plugin.NodeMask | None:
     """Return which nodes have devices of the kind that the task uses."""
     constraints = shape.constraints
-    legacy = _with_legacy_mig(session)
     special = masks.cached(
         session,
         "device-types",

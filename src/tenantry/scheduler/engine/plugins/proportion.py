@@ -123,7 +123,8 @@ def _request_claims(session: session.Session) -> None:
     for account, rows in waiting.items():
         leaf = queue_tree.of_account(session.queues, account)
         if leaf is not None:
-            gpus = session.charges(rows)[2] - sum(state.shape_of[row].gpus for row in rows)
+            claimed: set[tuple[str, str]] = set()
+            gpus = sum(session.claimed(row, claimed) for row in rows)
             for level in leaf.path():
                 level.request[2] += gpus
 
