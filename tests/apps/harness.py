@@ -177,6 +177,7 @@ class Tenancy:
         deadline = time.monotonic() + seconds
         while self.plane.run(*ask, check=False).returncode:
             assert time.monotonic() < deadline, self.controller.tail()
+            time.sleep(0.2)
 
     def close(self) -> None:
         for made in self._made:
@@ -197,6 +198,7 @@ async def eventually(
     """Return what the condition gives once that is true; an AssertionError or a missing key in it means not yet."""
     deadline = time.monotonic() + seconds
     seen: object = None
+    pause = 0.02
     while time.monotonic() < deadline:
         try:
             found = await condition()
@@ -205,7 +207,9 @@ async def eventually(
             seen = found
         except (AssertionError, KeyError, errors.NotFound) as problem:
             seen = problem
-        await asyncio.sleep(0.03)
+        # What takes long is asked about less often: each look costs the API server something.
+        await asyncio.sleep(pause)
+        pause = min(pause * 1.4, 0.25)
     raise AssertionError(f"not within {seconds} s: {what or condition.__name__}; last: {seen!r}")
 
 

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Awaitable
 
 import pytest
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
-from tenantry.kube import errors
+from tenantry.kube import errors, reads
 
 from .harness import Object, World, eventually
 
 pytestmark = pytest.mark.plane
 
 
+async def listed(world: World) -> list[Object]:
+    """List the events of this test's tenant."""
+    selector = f"{constants.MANAGED_TENANT_LABEL}={world.name('oil')}"
+    found = await world.admin.list(resources.CORE_EVENTS, "default", label_selector=selector)
+    return [reads.to_dict(bytes(one)) for one in found.items]
+
+
 async def told(world: World, reason: str) -> Object:
-    """Wait for an event of this test's tenant, as kubectl lists it."""
+    """Wait for an event of this test's tenant, in the API that `kubectl get events` lists."""
 
     async def there() -> Object | None:
-        listed = await asyncio.to_thread(
-            world.tenancy.plane.run,
-            *("get", "events", "-n", "default", "-o", "json"),
-            *("-l", f"{constants.MANAGED_TENANT_LABEL}={world.name('oil')}"),
-        )
-        found = [one for one in json.loads(listed.stdout)["items"] if one["reason"] == reason]
-        return found[0] if found else None
+        return next((one for one in await listed(world) if one["reason"] == reason), None)
 
     found = await eventually(there, reason)
     assert found is not None
@@ -97,14 +96,11 @@ async def test_freezing_and_what_it_refuses(world: World) -> None:
     await denied(world.namespace("more"))
 
     async def refused() -> bool:
-        listed = await asyncio.to_thread(
-            world.tenancy.plane.run, "get", "events", "-n", "default", "-o", "json"
-        )
         return any(
             one["reason"] == "Cordoned"
             and one["type"] == "Warning"
             and one["involvedObject"]["name"] == world.name("oil")
-            for one in json.loads(listed.stdout)["items"]
+            for one in await listed(world)
         )
 
     await eventually(refused)

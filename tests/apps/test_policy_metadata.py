@@ -176,28 +176,39 @@ async def test_the_deprecated_fields(world: World) -> None:
     await in_force(world)
 
 
-async def test_audits_are_told_and_refuse_nothing(world: World) -> None:
-    rules: list[Any] = [
-        {"enforce": {"action": "audit", "workloads": {"registries": [{"exp": "^e[.]io/"}]}}},
-    ]
-    tenant = await world.tenant(rules=rules)
-    await world.namespace()
-    await ready(world)
-    await put(world, resources.PODS, pod("p", "e.io/x"), dry_run=False)
-    note = (
-        f'Pod {world.name("prod")}/p: registry "e.io/x" at containers[0] matched audit registry '
-        "rule exp: ^e[.]io/"
-    )
+async def told(world: World, reason: str, note: str) -> Object:
+    """Wait for an event of this test's."""
 
-    async def told() -> Object | None:
+    async def there() -> Object | None:
         events = [reads.to_dict(bytes(one)) for one in (
             await world.admin.list(resources.EVENTS, "default")
         ).items]  # fmt: skip
-        mine = [one for one in events if one.get("reason") == "NamespaceRuleAudit"]
-        return next((one for one in mine if one["note"] == note), None)
+        mine = [one for one in events if one.get("reason") == reason]
+        return next((one for one in mine if one["note"].endswith(note)), None)
 
-    event = await eventually(told)
+    event = await eventually(there)
     assert event is not None
+    return event
+
+
+async def test_audits_are_told_and_refuse_nothing(world: World) -> None:
+    entry = {"kinds": ["Namespace"], "labels": {"team": {"values": [{"exact": ["a"]}]}}}
+    rules: list[Any] = [
+        {"enforce": {"action": "audit", "workloads": {"registries": [{"exp": "^e[.]io/"}]}}},
+        {"enforce": {"action": "audit", "metadata": [entry]}},
+    ]
+    tenant = await world.tenant(
+        rules=rules, containerRegistries={"allowed": ["e.io", "f.io", "g.io"]}
+    )
+    await world.namespace(labels={"team": "a"})
+    await ready(world)
+    await put(world, resources.PODS, pod("p", "e.io/x"), dry_run=False)
+    event = await told(
+        world,
+        "NamespaceRuleAudit",
+        f'Pod {world.name("prod")}/p: registry "e.io/x" at containers[0] matched audit registry '
+        "rule exp: ^e[.]io/",
+    )
     assert event["action"] == "RuleAudit"
     assert event["reportingController"] == "controller.projectcapsule.dev"
     assert event["regarding"]["uid"] == tenant["metadata"]["uid"]
@@ -206,6 +217,25 @@ async def test_audits_are_told_and_refuse_nothing(world: World) -> None:
     assert annotations["audit.projectcapsule.dev/rule-action"] == "audit"
     assert annotations["audit.projectcapsule.dev/username"]
     assert annotations["audit.projectcapsule.dev/request-uid"]
+    # Of a namespace, at its tenant while it may never exist, then at itself.
+    words = (
+        f'Namespace {world.name("prod")}: metadata label "a" at metadata.labels["team"] matched '
+        "audit namespace rule exact: a"
+    )
+    event = await told(world, "NamespaceRuleAudit", words)
+    assert event["regarding"]["kind"] == "Tenant"
+    assert event["regarding"]["uid"] == tenant["metadata"]["uid"]
+    assert event["metadata"]["annotations"]["audit.projectcapsule.dev/rule-set"] == "metadata label"
+    # Refusals about images say whether a registry was written at all.
+    listed = "use one from the following list (e.io, f.io, g.io)"
+    for image, reason, words in (
+        ("nginx", "MissingFQCI",
+         "is not fully qualified, so its registry is not known, which is forbidden"),
+        ("h.io/x", "ForbiddenContainerRegistry", "registry is forbidden"),
+    ):  # fmt: skip
+        message = f"Container image {image} {words} for the current Tenant: {listed}"
+        await refused(put(world, resources.PODS, pod("q", image), dry_run=False), message)
+        await told(world, reason, message)
 
 
 async def test_rules_that_mean_nothing_are_refused(world: World) -> None:

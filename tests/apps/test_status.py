@@ -132,6 +132,11 @@ async def test_printer_columns(world: World) -> None:
     await world.bound("a")
     await settled(world, 1)
 
+    async def ready() -> bool:
+        return bool(world.condition(await world.status(), "Ready")["status"] == "True")
+
+    await eventually(ready)
+
     async def shown() -> list[list[str]]:
         done = world.tenancy.plane.run("get", "tenants", world.name("oil"))
         lines = done.stdout.splitlines()

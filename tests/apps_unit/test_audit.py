@@ -146,6 +146,7 @@ def test_a_new_namespace_is_told_of_itself() -> None:
             "audit.projectcapsule.dev/username": "alice",
         },
         "labels": {"projectcapsule.dev/tenant": "oil"},
+        "apart": "",
     }  # fmt: skip
 
 

@@ -239,3 +239,15 @@ def test_upstreams_paths_stay() -> None:
     paths = (*hooks.UPSTREAM_MUTATING, *hooks.UPSTREAM_VALIDATING)
     assert len(paths) == len(set(paths))
     assert {"/namespaces/mutating", "/namespaces/validating", "/tenants/validating"} <= set(paths)
+
+
+def test_nodes_only_where_the_configuration_speaks_of_them() -> None:
+    assert not any(hook["name"].startswith("nodes.") for hook in ALL)
+    (_, validating), (_, mutating) = hooks.configurations(CLIENT, OWN, CONTROLLERS, nodes=True)
+    (hook,) = [found for found in validating["webhooks"] if found["name"].startswith("nodes.")]
+    assert not any(found["name"].startswith("nodes.") for found in mutating["webhooks"])
+    (rule,) = hook["rules"]
+    # Neither heartbeats (a subresource) nor new nodes, and kubelets are never asked about.
+    assert (rule["resources"], rule["operations"]) == (["nodes"], ["UPDATE"])
+    names = {condition["name"] for condition in hook["matchConditions"]}
+    assert {"not-a-node", "not-a-master", "metadata-changes"} <= names

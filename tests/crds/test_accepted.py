@@ -28,7 +28,7 @@ def prefix(installed: Kubectl) -> Iterator[str]:
     """Give a name of one's own, and remove afterwards what carries it."""
     own = f"crd-{uuid.uuid4().hex[:6]}"
     yield own
-    kinds = "tenants,tenantowners,capsuleconfigurations,quantityledgers"
+    kinds = "tenants,tenantowners,capsuleconfigurations,quantityledgers,rulestatuses"
     names = installed.ok("get", kinds, "-A", "-o", "name", "--ignore-not-found").splitlines()
     mine = [name for name in names if f"/{own}" in name]
     if mine:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tenantry.api.capsule import configuration, quantity_ledger, tenant, tenant_owner
+from tenantry.api.capsule import configuration, quantity_ledger, rule_status, tenant, tenant_owner
 
 Node = dict[str, Any]
 STRUCTS: dict[str, type[msgspec.Struct]] = {
@@ -14,6 +14,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
     "TenantOwner": tenant_owner.TenantOwner,
     "CapsuleConfiguration": configuration.CapsuleConfiguration,
     "QuantityLedger": quantity_ledger.QuantityLedger,
+    "RuleStatus": rule_status.RuleStatus,
 }
 
 
@@ -66,6 +67,7 @@ def test_columns_of_tenants_are_those_of_the_original(definitions: dict[str, Nod
         ("TenantOwner", ("tenantowners", "Cluster", ["to"])),
         ("CapsuleConfiguration", ("capsuleconfigurations", "Cluster", None)),
         ("QuantityLedger", ("quantityledgers", "Namespaced", ["ql"])),
+        ("RuleStatus", ("rulestatuses", "Namespaced", None)),
     ],
 )
 def test_names(definitions: dict[str, Node], kind: str, expected: tuple[object, ...]) -> None:

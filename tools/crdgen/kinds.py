@@ -10,6 +10,7 @@ from tenantry.api.capsule import (
     proxy_settings,
     quantity_ledger,
     resources,
+    rule_status,
     tenant,
     tenant_owner,
 )
@@ -30,6 +31,7 @@ AGE = definition.Column(
     name="Age", type="date", path=".metadata.creationTimestamp", description="Age"
 )
 READY = _condition("Ready", constants.READY, "status", "Whether everything is as it shall be")
+MESSAGE = _condition("Message", constants.READY, "message", "Why it is ready or not")
 STATUS = _condition("Status", constants.READY, "message", "Why it is ready or not")
 
 KINDS = (
@@ -119,6 +121,16 @@ KINDS = (
                     ),
                     AGE,
                 ),
+            ),
+        ),
+    ),
+    definition.Kind(
+        resource=resources.RULE_STATUSES,
+        versions=(
+            definition.Version(
+                name="v1beta2",
+                struct=rule_status.RuleStatus,
+                columns=(READY, MESSAGE, AGE),
             ),
         ),
     ),

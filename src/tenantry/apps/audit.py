@@ -16,7 +16,7 @@ from tenantry.directory import assignment
 from tenantry.runtime import admission, events, permissions
 from tenantry.tenancy import evidence, metadata, ownership, reservations
 from tenantry.tenancy.admission import content, namespaces
-from tenantry.tenancy.policy import engine
+from tenantry.tenancy.policy import engine, labelling
 
 NEEDS = (permissions.Need(resources.EVENTS, permissions.APPLY),)
 
@@ -52,6 +52,9 @@ _BEGINNING = {
     metadata.LABELS_FAILED: constants.FORBIDDEN_LABEL_EVENT,
     metadata.ANNOTATIONS_FAILED: constants.FORBIDDEN_ANNOTATION_EVENT,
     metadata.NODE_SELECTOR_ENFORCED: constants.FORBIDDEN_NODE_SELECTOR_EVENT,
+    **{
+        f"metadata {kind} ": constants.FORBIDDEN_METADATA_EVENT for kind in labelling.PARTS.values()
+    },
 }
 #: Step that refused -> reason of its event.
 _STEPS = {
@@ -138,17 +141,22 @@ class Auditor:
         self, review: admission.Review, note: engine.Note, known: evidence.Evidence
     ) -> None:
         """Tell what a rule only watches; of an object that may never exist, at its tenant."""
-        owner = self._tenant(known.tenant_name)
+        namespace = _is_namespace(review)
+        of = assignment.of(review.object).tenant if namespace else known.tenant_name
+        owner = self._tenant(of)
         exists = review.old is not None
         if owner is None and not exists:
             return
-        what = f"{review.kind or review.resource} {review.namespace}/{review.name or '(unnamed)'}"
+        where = "" if namespace else f"{review.namespace}/"
+        what = f"{review.kind or review.resource} {where}{review.name or '(unnamed)'}"
         self._event(
             review, owner, "Warning", constants.RULE_AUDIT_EVENT, constants.RULE_AUDIT_ACTION,
             note=f"{what}: {note.message}", about_object=exists,
             annotations={
                 constants.AUDIT_RULE_SET: note.set_name, constants.AUDIT_RULE_ACTION: engine.AUDIT,
             },
+            # Findings of one rule are counted together, not those of all rules.
+            apart=f"{note.source} {note.set_name}",
         )  # fmt: skip
 
     def _event(
@@ -162,6 +170,7 @@ class Auditor:
         note: str,
         about_object: bool,
         annotations: dict[str, str] | None = None,
+        apart: str = "",
     ) -> None:
         regarding = _reference(review) if about_object or owner is None else owner
         self._recorder.event(
@@ -177,6 +186,7 @@ class Auditor:
                 **(annotations or {}),
             },
             labels={constants.MANAGED_TENANT_LABEL: owner["name"]} if owner is not None else None,
+            apart=apart,
         )
 
     def _tenant(self, name: str | None) -> Object | None:

@@ -7,7 +7,15 @@ from tenantry.apps import pools, settings
 from tenantry.runtime import events, manager
 from tenantry.tenancy import catalog, reservations, state
 from tenantry.tenancy import families as copied
-from tenantry.tenancy.controllers import families, ledgers, namespaces, platform, tenants, volumes
+from tenantry.tenancy.controllers import (
+    families,
+    ledgers,
+    namespaces,
+    platform,
+    rules,
+    tenants,
+    volumes,
+)
 
 
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
@@ -54,6 +62,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         tenant,
         ledgers.LedgerController(source, known, counts),
         volumes.VolumeController(source, known),
+        rules.RuleController(source, known),
     ):
         part.add_controller(built.controller)
     for family in copied.ALL:

@@ -16,6 +16,7 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
 from tenantry.api.tenantry import resources as tenantry
+from tenantry.apps import match_conditions, node_hook
 from tenantry.directory import identity
 
 Object = dict[str, Any]
@@ -35,49 +36,11 @@ UPSTREAM_VALIDATING = (
     "/config/validating", "/generic/cordoning", "/generic/managed", "/serviceaccounts/validating",
     "/pods/validating", "/persistentvolumeclaims/validating", "/devices/validating",
     "/services/validating", "/ingresses/validating", "/gateways/validating",
-    "/rules/generic/validating",
+    "/rules/generic/validating", "/rulestatus/validating", "/nodes/validating",
 )  # fmt: skip
 
-_NOT_KUBE_SYSTEM: Object = {
-    "name": "not-a-controller-of-the-cluster",
-    "expression": "!('system:serviceaccounts:kube-system' in request.userInfo.groups)",
-}
-_NOT_KUBE_SYSTEM_UNLESS_CREATING: Object = {
-    "name": "not-a-controller-of-the-cluster-unless-it-creates",
-    "expression": f"request.operation == 'CREATE' || {_NOT_KUBE_SYSTEM['expression']}",
-}
-#: The volume controller finds volumes for claims that have none in mind, also those of others.
-_NOT_KUBE_SYSTEM_UNLESS_BINDING: Object = {
-    "name": "not-a-controller-of-the-cluster-unless-it-creates-or-binds",
-    "expression": (
-        f"{_NOT_KUBE_SYSTEM_UNLESS_CREATING['expression']} || "
-        "(request.resource.resource == 'persistentvolumeclaims' && "
-        "has(object.spec.volumeName) && !has(oldObject.spec.volumeName))"
-    ),
-}
 #: Of hooks whose verdicts are told as events, except on a dry run.
 _EVENTS = "NoneOnDryRun"
-#: Namespaces without which there is no cluster.
-_VITAL = ("default", "kube-node-lease", "kube-public", "kube-system")
-_NOT_NODES: Object = {
-    "name": "not-a-node",
-    "expression": "!('system:nodes' in request.userInfo.groups)",
-}
-
-
-def _not_vital(namespace: str) -> Object:
-    """Let the masters of the cluster, and its API servers, make and mend what it rests on.
-
-    Not by name alone: a Capsule user may patch every namespace as far as RBAC goes.
-    """
-    names = sorted({*_VITAL, namespace})
-    return {
-        "name": "not-a-master-at-a-vital-namespace",
-        "expression": (
-            "!('system:masters' in request.userInfo.groups && "
-            f"has(request.name) && request.name in {names})"
-        ),
-    }
 
 
 def endpoint(url: str, namespace: str, ca: bytes) -> Object:
@@ -101,6 +64,8 @@ def configurations(
     namespace: str,
     controllers: Collection[str],
     labelling: Collection[str] = (),
+    *,
+    nodes: bool = False,
 ) -> list[tuple[resources.Resource, Object]]:
     """Return both webhook configurations.
 
@@ -108,6 +73,7 @@ def configurations(
     :param namespace: the platform's own
     :param controllers: user names of the platform itself, whose writes are not asked about
     :param labelling: tenants with rules about labels of any kind
+    :param nodes: the configuration keeps metadata of nodes from users
     """
     names = ", ".join(f"'{name}'" for name in sorted(controllers))
     ours = {
@@ -119,7 +85,11 @@ def configurations(
             resources.VALIDATING_WEBHOOKS,
             _configuration(
                 "Validating",
-                [*_validating(namespace), *_labels(namespace, labelling)],
+                [
+                    *_validating(namespace),
+                    *_labels(namespace, labelling),
+                    *([node_hook.HOOK] if nodes else []),
+                ],
                 client,
                 ours,
             ),
@@ -196,14 +166,6 @@ _CONTENT = (
     ("route.openshift.io", ("routes",)),
     ("resource.k8s.io", ("resourceclaims", "resourceclaimtemplates")),
 )  # fmt: skip
-_NOT_NOISE: Object = {
-    "name": "not-what-is-written-all-the-time",
-    "expression": (
-        "!(request.resource.group in "
-        "['authorization.k8s.io', 'coordination.k8s.io', 'events.k8s.io']) && "
-        "!(request.resource.group == '' && request.resource.resource in ['bindings', 'events'])"
-    ),
-}
 _NOT_CONTENT: Object = {
     "name": "not-asked-about-anyway",
     "expression": "!("
@@ -232,7 +194,7 @@ def _labels(namespace: str, tenants: Collection[str]) -> list[Object]:
             "rules": [_rule("*", ["*"], "CU", "Namespaced")],
             "namespaceSelector": {"matchExpressions": [chosen, *selector["matchExpressions"]]},
             "matchConditions": [
-                _NOT_NOISE, _NOT_CONTENT, _NOT_KUBE_SYSTEM_UNLESS_CREATING, _NOT_NODES,
+                match_conditions.NOT_NOISE, _NOT_CONTENT, match_conditions.NOT_KUBE_SYSTEM_UNLESS_CREATING, match_conditions.NOT_NODES,
             ],
         }
     ]  # fmt: skip
@@ -249,7 +211,10 @@ def _content(namespace: str) -> Object:
         "name": "content",
         "rules": [_rule(group, names, "CU", "Namespaced") for group, names in _CONTENT],
         "namespaceSelector": _tenants(namespace),
-        "matchConditions": [_NOT_KUBE_SYSTEM_UNLESS_BINDING, _NOT_NODES],
+        "matchConditions": [
+            match_conditions.NOT_KUBE_SYSTEM_UNLESS_BINDING,
+            match_conditions.NOT_NODES,
+        ],
         # Audit rules are told as events.
         "sideEffects": _EVENTS,
     }
@@ -281,7 +246,10 @@ def _mutating(namespace: str) -> list[Object]:
         {
             "name": "namespaces",
             "rules": [_rule("", ["namespaces"], "CU", "Cluster")],
-            "matchConditions": [_NOT_KUBE_SYSTEM, _not_vital(namespace)],
+            "matchConditions": [
+                match_conditions.NOT_KUBE_SYSTEM,
+                match_conditions.not_vital(namespace),
+            ],
             "sideEffects": _EVENTS,
             # What others change after us is put right before it is judged.
             "reinvocationPolicy": "IfNeeded",
@@ -312,13 +280,26 @@ def _validating(namespace: str) -> list[Object]:
                     "", ["namespaces", "namespaces/status", "namespaces/finalize"], "CUD", "Cluster"
                 )
             ],
-            "matchConditions": [_NOT_KUBE_SYSTEM, _not_vital(namespace)],
+            "matchConditions": [
+                match_conditions.NOT_KUBE_SYSTEM,
+                match_conditions.not_vital(namespace),
+            ],
             # Besides, the quota's ledger is written.
             "sideEffects": _EVENTS,
         },
         {
             "name": "tenants",
             "rules": [_rule(constants.GROUP, kinds, "CUD", "Cluster")],
+            "sideEffects": "None",
+        },
+        {
+            "name": "rulestatuses",
+            "rules": [_rule(constants.GROUP, [capsule.RULE_STATUSES.plural], "CU", "Namespaced")],
+            "namespaceSelector": tenants,
+            "matchConditions": [
+                match_conditions.NOT_KUBE_SYSTEM_UNLESS_CREATING,
+                match_conditions.NOT_NODES,
+            ],
             "sideEffects": "None",
         },
         {
@@ -335,7 +316,7 @@ def _validating(namespace: str) -> list[Object]:
                 "matchLabels": {constants.CORDONED_LABEL: constants.TRUE},
                 **elsewhere,
             },
-            "matchConditions": [_NOT_KUBE_SYSTEM, _NOT_NODES],
+            "matchConditions": [match_conditions.NOT_KUBE_SYSTEM, match_conditions.NOT_NODES],
             "sideEffects": _EVENTS,
         },
         {
@@ -347,7 +328,10 @@ def _validating(namespace: str) -> list[Object]:
             },
             # A pod template may carry the label too; what the cluster makes of it is asked about,
             # or a tenant had pods that nobody could evict.
-            "matchConditions": [_NOT_KUBE_SYSTEM_UNLESS_CREATING, _NOT_NODES],
+            "matchConditions": [
+                match_conditions.NOT_KUBE_SYSTEM_UNLESS_CREATING,
+                match_conditions.NOT_NODES,
+            ],
             "sideEffects": "None",
         },
         {
@@ -388,7 +372,7 @@ def _validating(namespace: str) -> list[Object]:
                     "name": "not-the-scheduler",
                     "expression": "request.userInfo.username != 'system:kube-scheduler'",
                 },
-                _NOT_KUBE_SYSTEM,
+                match_conditions.NOT_KUBE_SYSTEM,
             ],
             "sideEffects": "None",
         },

@@ -10,7 +10,15 @@ from tenantry.api.capsule import constants
 from tenantry.apps import certificates, evidence, gateway, pools, settings, webhook
 from tenantry.runtime import permissions
 from tenantry.tenancy import catalog, reservations, state
-from tenantry.tenancy.controllers import families, ledgers, namespaces, platform, tenants, volumes
+from tenantry.tenancy.controllers import (
+    families,
+    ledgers,
+    namespaces,
+    platform,
+    rules,
+    tenants,
+    volumes,
+)
 
 Object = dict[str, Any]
 
@@ -29,6 +37,7 @@ ROLES: dict[str, tuple[permissions.Need, ...]] = {
         *ledgers.NEEDS,
         *volumes.NEEDS,
         *families.NEEDS,
+        *rules.NEEDS,
         *catalog.NEEDS,
         *pools.NEEDS,
         *LEASES,

@@ -7,6 +7,7 @@ namespace, a tenant or a class, is read once: it may have been made a moment ago
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -16,7 +17,7 @@ from tenantry.api.capsule import tenant
 from tenantry.apps import hostnames
 from tenantry.core import errors as core_errors
 from tenantry.directory import state as directory
-from tenantry.kube import errors
+from tenantry.kube import discovery, errors
 from tenantry.runtime import admission, cluster, informer, permissions, store
 from tenantry.tenancy import state
 from tenantry.tenancy.admission import references
@@ -37,10 +38,14 @@ OPTIONAL = {
 
 NEEDS = (
     *(permissions.Need(resource, (*permissions.READ, "get")) for resource in CLASSES.values()),
-    *(permissions.Need(resource, ("get",)) for resource in OPTIONAL.values()),
+    *(permissions.Need(resource, (*permissions.READ, "get")) for resource in OPTIONAL.values()),
     permissions.Need(resources.PERSISTENT_VOLUMES, ("get",)),
     *hostnames.NEEDS,
 )
+
+
+#: Seconds between two looks for kinds of classes that the cluster did not have.
+LOOK = 60.0
 
 
 class Policies:
@@ -48,6 +53,7 @@ class Policies:
 
     def __init__(self, source: cluster.Cluster, known: state.State) -> None:
         """Ask for the informers; they begin when `source` is started."""
+        self._source = source
         self._client = source.client
         self._book = compiling.Book()
         self._hostnames = hostnames.Hostnames(source, known.directory)
@@ -79,6 +85,28 @@ class Policies:
     def _tenant(self, event: store.Event[state.TenantView]) -> None:
         if event.new is None:
             self._book.tenant_gone(event.key[1])
+
+    async def look(self) -> None:
+        """Follow the kinds of classes that the cluster has by now; others are read when named."""
+        missing = {kind: one for kind, one in OPTIONAL.items() if kind not in self._classes}
+        if not missing:
+            return
+        with contextlib.suppress(errors.KubeError):
+            served = (await discovery.discover(self._client)).served
+            for kind, wanted in missing.items():
+                for one in served:
+                    found = one.resource
+                    if one.preferred and (found.group, found.plural) == (
+                        wanted.group,
+                        wanted.plural,
+                    ):
+                        self._classes[kind] = self._source.informer(found, classes.view)
+
+    async def run(self) -> None:
+        """Look from time to time."""
+        while True:
+            await asyncio.sleep(LOOK)
+            await self.look()
 
     def of(self, owner: tenant.Tenant, view: directory.NamespaceView) -> compiling.Policy:
         """Return the policy of a tenant's namespace."""

@@ -50,6 +50,7 @@ from tenantry.tenancy.admission import (
     services,
     storage,
 )
+from tenantry.tenancy.admission import nodes as node_metadata
 from tenantry.tenancy.policy import compiling
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ VALIDATING = (
     *services.VALIDATING,
     *ingresses.VALIDATING,
     *labelling.VALIDATING,
+    node_metadata.VALIDATING,
 )
 
 
@@ -226,6 +228,8 @@ class Registration:
             lambda event: [hooks.NAME] if state.is_news(event) else [],
             debounce=source.timing.debounce,
         )
+        # Whether nodes are asked about follows the configuration.
+        self.controller.watches(known.configurations, lambda _: [hooks.NAME])
         self.controller.enqueue(hooks.NAME)
 
     async def reconcile(self, _: str) -> None:
@@ -244,6 +248,7 @@ class Registration:
                     for one in self._known.directory.tenants()
                     if compiling.is_about_everything(one)
                 ],
+                nodes=self._known.directory.config.node_metadata is not None,
             ),
         ):
             raw = self._caches[resource].get(wanted["metadata"]["name"])
@@ -289,10 +294,11 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         timing=source.timing,
         registry=source.metrics,
     )
+    content = policies.Policies(source, known)
+    part.add_setup("classes", content.look)
+    part.add_work("classes", content.run)
     handlers = Handlers(
-        evidence.Gatherer(
-            source.client, known, options.controllers, policies.Policies(source, known)
-        ),
+        evidence.Gatherer(source.client, known, options.controllers, content),
         reservations.NamespaceReservations(source.client, options.namespace),
         server.counters,
         audit.Auditor(recorder, known.directory.tenant_named),

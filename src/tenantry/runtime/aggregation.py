@@ -39,6 +39,8 @@ class Occurrence:
     related: Reference | None = None
     annotations: dict[str, str] = dataclasses.field(default_factory=dict)
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    #: Keeps apart what differs in nothing else but shall not be counted together.
+    apart: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class Aggregator:
     def record(self, what: Occurrence, now: float) -> list[Write]:
         """Take in one occurrence at wall time `now` and return what to write."""
         about = _identity(what.regarding)
-        key = (about, what.type, what.reason, what.action, _identity(what.related or {}))
+        related = _identity(what.related or {})
+        key = (about, what.type, what.reason, what.action, related, what.apart)
         series = self._series.get(key)
         if series is not None and now - series.last <= self._timing.event_window:
             self._series.move_to_end(key)

@@ -65,8 +65,12 @@ class Recorder:
         related: aggregation.Reference | None = None,
         annotations: dict[str, str] | None = None,
         labels: dict[str, str] | None = None,
+        apart: str = "",
     ) -> None:
-        """Record that something happened to an object; never waits, never raises."""
+        """Record that something happened to an object; never waits, never raises.
+
+        :param apart: keeps apart what differs in nothing else but shall not be counted together
+        """
         occurrence = aggregation.Occurrence(
             regarding=regarding,
             type=type,
@@ -76,6 +80,7 @@ class Recorder:
             related=related,
             annotations=annotations or {},
             labels=labels or {},
+            apart=apart,
         )
         self._put(self._aggregator.record(occurrence, self._wall()))
 

@@ -62,7 +62,7 @@ def decode(body: bytes) -> admission.Review:
             msgspec.json.decode(raw) if wire.present(raw) else None
             for raw in (request.object, request.old_object)
         )
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise _MalformedError(str(error)) from error
     return admission.Review(
         uid=request.uid,

@@ -7,7 +7,7 @@ parts were read from the API server after the request arrived, *state* parts com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tenantry.api.capsule import configuration, tenant
 from tenantry.directory import identity, owners
@@ -29,6 +29,7 @@ class Evidence:
     :param policy: what may be in that namespace; None where it belongs to no tenant
     :param around: what else there is in the cluster that the policy speaks of
     :param owns: whether the requester owns the tenant of that namespace
+    :param work: what comparing with rules may still cost
     :param is_controller: whether the requester is the platform itself
     """
 
@@ -46,6 +47,7 @@ class Evidence:
     around: surroundings.Surroundings = surroundings.NOTHING
     owns: Callable[[], bool] = lambda: False
     is_controller: bool = False
+    work: engine.Work = field(default_factory=engine.Work)
 
     @property
     def who(self) -> engine.Who:
@@ -55,6 +57,7 @@ class Evidence:
             klass=self.requester_class,
             owns=self.owns,
             controller=self.is_controller,
+            work=self.work,
         )
 
     def owned(self, name: str) -> tenant.Tenant | None:

@@ -153,6 +153,13 @@ def _tenant_conditions(
     ]
 
 
+def ready_only(
+    before: list[meta.Condition], problem: str, generation: int, now: float
+) -> list[Object]:
+    """Return the conditions of something that is either as it shall be or says why not."""
+    return _merged(before, [_ready(problem, generation, pending=False)], now)
+
+
 def _ready(problem: str, generation: int, *, pending: bool) -> meta.Condition:
     if pending and not problem:
         return meta.Condition(

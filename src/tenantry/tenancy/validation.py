@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tenantry.api import meta
-from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
+from tenantry.api.capsule import configuration, constants, rule_status, tenant, tenant_owner
 from tenantry.core import errors, names, regex, selectors
 from tenantry.directory import identity
 from tenantry.tenancy import bindings, enforcement, metadata
@@ -63,6 +63,11 @@ def tenant_problems(found: tenant.Tenant) -> list[str]:
     problems += _namespace_options(spec.namespace_options, found.metadata.name)
     problems += [problem for field, value in _expressions(spec) for problem in _regex(value, field)]
     return problems
+
+
+def rule_status_problems(found: rule_status.RuleStatus) -> list[str]:
+    """Return what is wrong with a RuleStatus."""
+    return validating.problems(found.spec, "spec")
 
 
 def tenant_warnings(found: tenant.Tenant) -> list[str]:

@@ -7,13 +7,14 @@ import msgspec
 import pytest
 import yaml
 
-from tenantry.api.capsule import configuration, quantity_ledger, resources, tenant, tenant_owner
+from tenantry.api.capsule import configuration, quantity_ledger, resources, rule_status, tenant, tenant_owner
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     "Tenant": tenant.Tenant,
     "TenantOwner": tenant_owner.TenantOwner,
     "CapsuleConfiguration": configuration.CapsuleConfiguration,
     "QuantityLedger": quantity_ledger.QuantityLedger,
+    "RuleStatus": rule_status.RuleStatus,
 }
 MANIFESTS = [
     document
@@ -67,7 +68,7 @@ def test_every_kind_has_its_place(kind: str) -> None:
     (place,) = [place for place in resources.ALL if place.kind == kind]
 
     assert place.api_version == "capsule.clastix.io/v1beta2"
-    assert place.plural == f"{kind.lower()}s"
+    assert place.plural == {"RuleStatus": "rulestatuses"}.get(kind, f"{kind.lower()}s")
 
 
 def test_paths_follow_the_scope() -> None:

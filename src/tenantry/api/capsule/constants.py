@@ -85,6 +85,8 @@ RESOURCE_USED_ANNOTATION = "used.resources.capsule.clastix.io"
 #: On ResourceQuotas of tenant scope, followed by the resource: the tenant's limit and use.
 QUOTA_HARD_ANNOTATION = "quota.capsule.clastix.io/hard-"
 QUOTA_USED_ANNOTATION = "quota.capsule.clastix.io/used-"
+#: Ours, on RuleStatuses: the labels and annotations that objects of the namespace may carry by it.
+MARKS_ANNOTATION = "tenantry.io/marks"
 #: On admission events.
 AUDIT_REQUEST_UID = "audit.projectcapsule.dev/request-uid"
 AUDIT_USERNAME = "audit.projectcapsule.dev/username"
@@ -184,6 +186,7 @@ CROSS_TENANT_EVENT = "CrossTenantReference"
 ADMISSION_FAILED_EVENT = "AdmissionFailed"
 QUOTA_EXCEEDED_EVENT = "QuotaExceeded"
 FORBIDDEN_PULL_POLICY_EVENT = "ForbiddenPullPolicy"
+MISSING_FQCI_EVENT = "MissingFQCI"
 FORBIDDEN_REGISTRY_EVENT = "ForbiddenContainerRegistry"
 FORBIDDEN_SCHEDULER_EVENT = "ForbiddenScheduler"
 FORBIDDEN_QOS_EVENT = "ForbiddenQoSClass"

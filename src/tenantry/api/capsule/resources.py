@@ -21,6 +21,7 @@ CONFIGURATIONS = resources.Resource(
 QUANTITY_LEDGERS = resources.Resource(
     constants.GROUP, constants.VERSION, "quantityledgers", "QuantityLedger"
 )
+RULE_STATUSES = resources.Resource(constants.GROUP, constants.VERSION, "rulestatuses", "RuleStatus")
 PROXY_SETTINGS = resources.Resource(constants.GROUP, "v1beta1", "proxysettings", "ProxySetting")
 GLOBAL_PROXY_SETTINGS = resources.Resource(
     constants.GROUP,
@@ -35,6 +36,7 @@ ALL = (
     TENANT_OWNERS,
     CONFIGURATIONS,
     QUANTITY_LEDGERS,
+    RULE_STATUSES,
     PROXY_SETTINGS,
     GLOBAL_PROXY_SETTINGS,
 )

@@ -1,4 +1,4 @@
-"""The tenancy's own kinds: Tenant, TenantOwner, CapsuleConfiguration (specs/capsule 5.7)."""
+"""The tenancy's own kinds: Tenant, TenantOwner, CapsuleConfiguration, RuleStatus (specs/capsule 5.7)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
+from tenantry.api.capsule import configuration, constants, rule_status, tenant, tenant_owner
 from tenantry.api.capsule import resources as capsule
 from tenantry.api.resources import Resource
 from tenantry.runtime import admission, jsonpatch
@@ -79,6 +79,13 @@ def validate_configuration(review: admission.Review, _: Known) -> Decision:
     )
 
 
+def validate_rule_status(review: admission.Review, _: Known) -> Decision:
+    """Refuse rules that mean nothing, as in a Tenant; only the controller's own are in force."""
+    if review.operation == "DELETE":
+        return admission.Allow()
+    return _judged(review, rule_status.RuleStatus, validation.rule_status_problems)
+
+
 def _judged(
     review: admission.Review,
     kind: type[T],
@@ -117,5 +124,10 @@ VALIDATING = (
         name="configurations.valid",
         matches=_of(capsule.CONFIGURATIONS),
         decide=validate_configuration,
+    ),
+    admission.Step(
+        name="rulestatuses.valid",
+        matches=_of(capsule.RULE_STATUSES),
+        decide=validate_rule_status,
     ),
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from tenantry.api import resources
@@ -136,8 +138,14 @@ def validate(review: admission.Review, known: evidence.Evidence) -> Decision:
         )
     if isinstance(owner, verdicts.Denial):
         return refused(owner)
-    denial = None if owner is None else _chain(owner, obj, old, known)
-    return admission.Allow() if denial is None else refused(denial)
+    if owner is None:
+        return admission.Allow()
+    judged = list(labelling.judged(_rules(owner, obj), _subject(obj, old), _who(owner, known)))
+    notes = tuple(note for found in judged for note in found.notes)
+    denial = _chain(owner, obj, old, known, judged)
+    if denial is not None:
+        return dataclasses.replace(refused(denial), notes=notes)
+    return admission.Allow(notes=notes)
 
 
 def _validate_delete(review: admission.Review, known: evidence.Evidence) -> Decision:
@@ -150,7 +158,11 @@ def _validate_delete(review: admission.Review, known: evidence.Evidence) -> Deci
 
 
 def _chain(
-    owner: tenant.Tenant, obj: Object, old: Object | None, known: evidence.Evidence
+    owner: tenant.Tenant,
+    obj: Object,
+    old: Object | None,
+    known: evidence.Evidence,
+    judged: Sequence[engine.Judgement],
 ) -> verdicts.Denial | None:
     """Apply the tenant's rules in the order in which users are used to see them fail."""
     name = str((obj.get("metadata") or {}).get("name") or "")
@@ -159,7 +171,7 @@ def _chain(
     return (
         _cordoning(owner, known)
         or (None if old is not None else _name(owner, name, known))
-        or _labelled(owner, obj, old, known)
+        or _labelled(judged)
         or (None if known.requester_class is identity.Class.ADMIN
             else metadata.check_node_selector(owner, before, after))
         or (metadata.check_forbidden(owner, name, before, after) if user else None)
@@ -167,11 +179,8 @@ def _chain(
     )  # fmt: skip
 
 
-def _labelled(
-    owner: tenant.Tenant, obj: Object, old: Object | None, known: evidence.Evidence
-) -> verdicts.Denial | None:
-    """Judge the namespace's own metadata by the tenant's rules."""
-    judged = labelling.judged(_rules(owner, obj), _subject(obj, old), _who(owner, known))
+def _labelled(judged: Sequence[engine.Judgement]) -> verdicts.Denial | None:
+    """Refuse by what the tenant's rules say of the namespace's own metadata."""
     refusal = next((found.refusal for found in judged if found.refusal), "")
     return verdicts.Denial(refusal) if refusal else None
 

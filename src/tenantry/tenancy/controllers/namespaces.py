@@ -28,7 +28,15 @@ from tenantry.runtime import (
     store,
     views,
 )
-from tenantry.tenancy import bindings, metadata, promotions, state, status, takeover
+from tenantry.tenancy import (
+    bindings,
+    metadata,
+    promotions,
+    rule_status,
+    state,
+    status,
+    takeover,
+)
 
 Object = dict[str, Any]
 
@@ -144,7 +152,8 @@ class NamespaceController:
         if any(is_going(problem) for problem in problems):
             self._note(view, owner)
             return
-        self._note(view, owner, error="; ".join(map(str, problems)))
+        told = [*map(str, problems), rule_status.problem(owner, view)]
+        self._note(view, owner, error="; ".join(filter(None, told)))
         if problems:
             raise problems[0]
 

@@ -118,6 +118,8 @@ def _concerns(entry: Entry, place: Place, who: engine.Who) -> bool:
 def fill(found: Sequence[Entry], spec: Object, who: engine.Who) -> None:
     """Write defaults and removals into a pod's specification; for each resource the last block."""
     for place in places(spec):
+        if not who.work.spend(len(found)):
+            return  # It is refused for that when it is judged.
         last: dict[tuple[str, str], Entry] = {}
         for entry in found:
             if entry.action != engine.AUDIT and not entry.broken and _concerns(entry, place, who):
@@ -165,9 +167,14 @@ def judged(
     for place in places(spec):
         if place.path in before and before[place.path] == place.holder.get("resources"):
             continue
-        entries = [entry for entry in found if _concerns(entry, place, who)]
-        for part, resource in dict.fromkeys((one.part, one.resource) for one in entries):
-            mine = [one for one in entries if (one.part, one.resource) == (part, resource)]
+        if not who.work.spend(len(found)):
+            yield _refused(engine.TOO_MUCH, [])
+            return
+        grouped: dict[tuple[str, str], list[Entry]] = {}
+        for entry in found:
+            if _concerns(entry, place, who):
+                grouped.setdefault((entry.part, entry.resource), []).append(entry)
+        for (part, resource), mine in grouped.items():
             yield _judged(mine, place, f'{place.path}.resources.{part}["{resource}"]')
 
 

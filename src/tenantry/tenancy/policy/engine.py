@@ -9,7 +9,7 @@ is not guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
 from tenantry.directory import identity
@@ -31,9 +31,30 @@ CONTROLLER = "Controller"
 CUSTOM = (CAPSULE_USER, ADMINISTRATOR, TENANT_OWNER, CONTROLLER)
 
 
+#: Comparisons of one review. Objects of a megabyte hold ten thousand containers or annotations, and
+#: each rule looks at each: this is where that ends, at a few tenths of a second.
+MOST_WORK = 30_000
+TOO_MUCH = (
+    "the object holds more values than can be compared with the rules of its Tenant (more than "
+    f"{MOST_WORK} comparisons); please, split it, or reach out to the system administrators"
+)
+
+
+@dataclass(slots=True)
+class Work:
+    """Comparisons that one review may still cost."""
+
+    left: int = MOST_WORK
+
+    def spend(self, comparisons: int) -> bool:
+        """Take some; tell whether there were as many."""
+        self.left -= comparisons
+        return self.left >= 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Who:
-    """Whose request is judged.
+    """Whose request is judged, and how much work that may be.
 
     :param owns: whether the requester owns the tenant; asked only where a rule depends on it
     :param controller: whether it is the platform itself
@@ -43,6 +64,7 @@ class Who:
     klass: identity.Class
     owns: Callable[[], bool] = lambda: False
     controller: bool = False
+    work: Work = field(default_factory=Work)
 
     def is_custom(self, name: str) -> bool:
         """Tell whether the requester is in one of the platform's own classes."""
@@ -161,6 +183,7 @@ class RuleSet(Generic[V]):
     :param show: gives the value as messages quote it
     :param word: gives the whole refusal instead, for the deprecated fields with words of their own
     :param event: reason of the events that tell of refusals
+    :param event_of: gives the reason instead, where it depends on the value
     :param further: gives what an allow clause still asks of what it matched; "" when that is met
     """
 
@@ -168,12 +191,15 @@ class RuleSet(Generic[V]):
     clauses: tuple[Clause[V], ...]
     allowed: str = ""
     event: str = ""
+    event_of: Callable[[V], str] | None = None
     show: Callable[[V], str] = str
     word: Callable[[V], str] | None = None
     further: Callable[[V, str, Clause[V]], str] | None = None
 
     def check(self, value: V, path: str, who: Who) -> Judgement:
         """Judge one value found at `path`."""
+        if not who.work.spend(len(self.clauses)):
+            return Judgement(TOO_MUCH, event=self.event)
         clauses = [clause for clause in self.clauses if clause.audience.includes(who)]
         outcome = judge(clauses, value)
         notes = tuple(
@@ -186,7 +212,8 @@ class RuleSet(Generic[V]):
             for clause in outcome.audits
         )
         if outcome.refused:
-            return Judgement(self._refusal(value, path, outcome, clauses), notes, self.event)
+            event = self.event_of(value) if self.event_of is not None else self.event
+            return Judgement(self._refusal(value, path, outcome, clauses), notes, event)
         decisive = outcome.decisive
         if self.further is not None and decisive is not None:
             return Judgement(self.further(value, path, decisive), notes, self.event)

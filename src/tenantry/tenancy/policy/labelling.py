@@ -103,6 +103,18 @@ class Need:
     kinds: Kinds
     audience: engine.Audience
 
+    def is_met(self, found: keys.Strings) -> bool:
+        """Tell whether one of the keys there is it."""
+        return self.key in found or (self._is_pattern and any(map(self.test, found)))
+
+    def cost(self, found: keys.Strings) -> int:
+        """Return how many comparisons that takes."""
+        return len(found) if self._is_pattern else 1
+
+    @property
+    def _is_pattern(self) -> bool:
+        return not is_concrete(self.key)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataRules:
@@ -234,8 +246,11 @@ def judged(found: MetadataRules, subject: Subject, who: engine.Who) -> Iterator[
         for need in found.needs:
             if need.part != part or not _concerns(need.kinds, need.audience, subject, who):
                 continue
-            had = subject.old is None or any(need.test(key) for key in before)
-            if had and not any(need.test(key) for key in after):
+            if not who.work.spend(need.cost(before) + need.cost(after)):
+                yield engine.Judgement(engine.TOO_MUCH, event=constants.FORBIDDEN_METADATA_EVENT)
+                return
+            had = subject.old is None or need.is_met(before)
+            if had and not need.is_met(after):
                 message = NEEDED.format(kind=kind, key=need.key, part=part)
                 yield engine.Judgement(message, event=constants.FORBIDDEN_METADATA_EVENT)
 

@@ -171,10 +171,17 @@ def _legacy_registries(allowed: Sequence[str], expression: str) -> engine.RuleSe
 
     return engine.RuleSet(
         name="containerRegistries",
-        event=constants.FORBIDDEN_REGISTRY_EVENT,
+        event_of=_registry_event,
         clauses=(blocks.legacy(matches, words, "spec.containerRegistries", broken=broken),),
         word=word,
     )
+
+
+def _registry_event(use: ImageUse) -> str:
+    """Tell an image of a registry that may not be used from one whose registry is not written."""
+    if use.image is not None and not use.image.qualified:
+        return constants.MISSING_FQCI_EVENT
+    return constants.FORBIDDEN_REGISTRY_EVENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,49 @@ _PULL = ("Always", "IfNotPresent", "Never")
 _RATIO = ("cpu", "memory", "ephemeral-storage")
 
 
+#: Each review of a pod looks at each rule: with so many that takes some milliseconds.
+MOST_RULES = 500
+MOST_STATEMENTS = 2_000
+
+
 def problems(found: Sequence[rules.RuleBody], prefix: str) -> list[str]:
     """Return what is wrong with rules.
 
     :param prefix: path of the list, such as ``spec.rules``
     """
+    if len(found) > MOST_RULES:
+        return [f"{prefix}: Too many: {len(found)}: must have at most {MOST_RULES} items"]
+    statements = sum(_statements(rule) for rule in found)
+    if statements > MOST_STATEMENTS:
+        return [
+            f"{prefix}: Too many: {statements}: must hold at most {MOST_STATEMENTS} expressions, "
+            "keys of metadata and resources together"
+        ]
     return [
         problem for index, rule in enumerate(found) for problem in _rule(rule, f"{prefix}[{index}]")
     ]
+
+
+def _statements(rule: rules.RuleBody) -> int:
+    """Count what a rule compares with, one by one."""
+    enforce = rule.enforce
+    if enforce is None:
+        return 0
+    work, net, ingress = enforce.workloads, enforce.services, enforce.ingress
+    count = sum(
+        1 + len(entry.values)
+        for one in enforce.metadata
+        for entry in (*one.labels.values(), *one.annotations.values())
+    )
+    if work is not None:
+        count += len(work.registries) + len(work.schedulers)
+        if work.resources is not None:
+            count += len(work.resources.requests) + len(work.resources.limits)
+    if net is not None:
+        count += len(net.load_balancers.cidrs) if net.load_balancers else 0
+        count += len(net.external_names.hostnames) if net.external_names else 0
+        count += len(net.node_ports.ports) if net.node_ports else 0
+    return count + (len(ingress.hostnames) if ingress is not None else 0)
 
 
 def _rule(rule: rules.RuleBody, field: str) -> Iterator[str]:
