@@ -124,7 +124,7 @@ class FairMachine(QueueMachine):
 
 
 QueueMachine.TestCase.settings = hypothesis.settings(
-    max_examples=200, stateful_step_count=40, deadline=None
+    max_examples=100, stateful_step_count=40, deadline=None
 )
 FairMachine.TestCase.settings = QueueMachine.TestCase.settings
 TestQueueMachine = QueueMachine.TestCase

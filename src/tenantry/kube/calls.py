@@ -248,6 +248,8 @@ def _meaning(lost: transport.Lost, operation: str, effect: retry.Effect) -> erro
     error: errors.KubeError
     if lost.sent and effect != "none":
         error = errors.OutcomeUnknown(operation, lost.why)
+    elif lost.too_large:
+        error = errors.AnswerTooLarge(f"{operation}: {lost.why}")
     else:
         error = errors.Unreachable(f"{operation}: {lost.why}")
     # It is raised later, outside the handler that would chain them.

@@ -52,13 +52,14 @@ class Client(reads.Reads):
         user_agent: str = "",
         connections: int = 64,
         timeout: float = 30.0,
+        longest_answer: int = transport.LONGEST_ANSWER,
         policy: retry.Policy | None = None,
         observer: calls.Observer | None = None,
         on_warning: calls.Warn | None = None,
     ) -> None:
         self.config = config
         self._caller = calls.Caller(
-            transport.Transport(config, connections=connections),
+            transport.Transport(config, connections=connections, longest_answer=longest_answer),
             impersonate=config.impersonate,
             user_agent=user_agent or default_user_agent(),
             timeout=timeout,

@@ -40,6 +40,10 @@ class Unreachable(KubeError):
     """Raised when no connection was made, or when a read or a watch was cut or timed out."""
 
 
+class AnswerTooLarge(Unreachable):
+    """Raised when a read brings more bytes than the client takes; another try would, too."""
+
+
 class OutcomeUnknown(KubeError):
     """Raised when a write may or may not have happened; read back before repeating it.
 

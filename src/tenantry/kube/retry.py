@@ -54,6 +54,8 @@ def delay(
     :param attempt: 1 after the first try
     :param jitter: a random number in [0, 1)
     """
+    if isinstance(error, errors.AnswerTooLarge):
+        return None
     if isinstance(error, errors.ApiError):
         again, after = _answer(error, effect), error.retry_after
         asked = after is not None or error.code == 429

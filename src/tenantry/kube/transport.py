@@ -30,6 +30,9 @@ SETTLE_TURNS = 50
 #: Bytes buffered per connection before reading pauses (aiohttp pauses at twice this).
 BODY_BUFFER = 512 * 1024
 WATCH_BUFFER = 32 * 1024
+#: Bytes that an answer may have, after decompression. A page of 500 objects of a few KB has two or
+#: three MiB; one of objects as large as etcd takes them is asked for in smaller pages.
+LONGEST_ANSWER = 128 << 20
 
 
 class Lost(Exception):
@@ -37,12 +40,16 @@ class Lost(Exception):
 
     :param sent: whether the request may have reached the server
     :param untrusted: whether it ended because the server's certificate is not trusted
+    :param too_large: whether it was given up because it has too many bytes
     """
 
-    def __init__(self, why: str, *, sent: bool, untrusted: bool = False) -> None:
+    def __init__(
+        self, why: str, *, sent: bool, untrusted: bool = False, too_large: bool = False
+    ) -> None:
         self.why = why
         self.sent = sent
         self.untrusted = untrusted
+        self.too_large = too_large
         super().__init__(why)
 
 
@@ -77,8 +84,11 @@ class _Progress:
 class Transport:
     """The pools of one configuration; sessions and TLS contexts appear on first use."""
 
-    def __init__(self, config: configs.Config, *, connections: int) -> None:
+    def __init__(
+        self, config: configs.Config, *, connections: int, longest_answer: int = LONGEST_ANSWER
+    ) -> None:
         self._config = config
+        self._longest_answer = longest_answer
         self._connections = connections
         self._calls: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
@@ -132,7 +142,7 @@ class Transport:
         try:
             async with asyncio.timeout(timeout):
                 async with self._start(self._calls, request, credential, progress) as response:
-                    body = await response.read()
+                    body = await self._body(response)
                     headers = response.headers
                     return Response(response.status, headers, body, headers.getall("Warning", ()))
         # aiohttp's own time-outs are both kinds; they say more than ours.
@@ -140,6 +150,17 @@ class Transport:
             raise _lost(error, progress) from error
         except TimeoutError as error:
             raise Lost(f"no answer within {timeout:g} s", sent=progress.sent) from error
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        chunks, size = [], 0
+        async for chunk in response.content.iter_any():
+            size += len(chunk)
+            if size > self._longest_answer:
+                response.close()  # else the rest would be read to use the connection again
+                why = f"the answer has more than {self._longest_answer} bytes"
+                raise Lost(why, sent=True, too_large=True)
+            chunks.append(chunk)
+        return b"".join(chunks)
 
     async def open(
         self,
@@ -173,13 +194,12 @@ class Transport:
         except TimeoutError as error:
             raise Lost(f"no answer within {timeout:g} s", sent=progress.sent) from error
 
-    @staticmethod
-    async def rest(response: aiohttp.ClientResponse, *, timeout: float) -> bytes:
+    async def rest(self, response: aiohttp.ClientResponse, *, timeout: float) -> bytes:
         """Read the body of a refused stream; what cannot be read within `timeout` is left out."""
         try:
             async with asyncio.timeout(timeout):
-                return await response.read()
-        except (aiohttp.ClientError, TimeoutError):
+                return await self._body(response)
+        except (aiohttp.ClientError, TimeoutError, Lost):
             return b""
 
     def _start(

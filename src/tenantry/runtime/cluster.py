@@ -19,7 +19,7 @@ from tenantry.kube import calls
 from tenantry.kube import client as kube_client
 from tenantry.kube import config as kube_config
 from tenantry.kube import errors as kube_errors
-from tenantry.runtime import backoff, errors, informer, metrics, tracing, versions
+from tenantry.runtime import backoff, budget, errors, informer, metrics, tracing, versions
 from tenantry.runtime import timing as timings
 
 T = TypeVar("T")
@@ -50,7 +50,11 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 class Cluster:
-    """The handle. A `Config` makes a client that is closed with it; a given `Client` is not."""
+    """The handle. A `Config` makes a client that is closed with it; a given `Client` is not.
+
+    :param cache_bytes: what its caches may hold together; beyond it an informer ends with
+        `CacheFullError`, which `wait_synced` and `run_until_crash` raise
+    """
 
     def __init__(
         self,
@@ -59,11 +63,13 @@ class Cluster:
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
         tracer: tracing.Tracer | None = None,
+        cache_bytes: int | None = None,
     ) -> None:
         #: Off until enabled; hand it to controllers and webhook servers, too.
         self.tracer = tracer or tracing.Tracer()
         self.timing = timing or timings.Timing()
         self.metrics = registry or metrics.Registry()
+        self._budget = budget.Budget(cache_bytes) if cache_bytes is not None else None
         self._owned = isinstance(source, kube_config.Config)
         self.client = (
             kube_client.Client(source, observer=self._observer())
@@ -110,6 +116,7 @@ class Cluster:
                 timing=self.timing,
                 registry=self.metrics,
                 ordered=lambda: self._ordered,
+                budget=self._budget,
             )
             if self._started:
                 self._spawn(found.run(), f"informer {resource.group_resource}")

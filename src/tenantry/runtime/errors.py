@@ -24,6 +24,19 @@ class ClosedError(errors.TenantryError):
     """Raised when something is asked of a queue, informer or cluster that was closed."""
 
 
+class CacheFullError(errors.TenantryError):
+    """Raised when the caches of a cluster hold more than they may: its handle must be closed.
+
+    There is nothing that a cache could leave out and still be one.
+    """
+
+    def __init__(self, resource: str, most: int) -> None:
+        self.resource = resource
+        super().__init__(
+            f"the caches may hold {most} bytes, and a further object of {resource} does not fit"
+        )
+
+
 class CrashedError(errors.TenantryError):
     """Raised when a part that must never end has ended."""
 

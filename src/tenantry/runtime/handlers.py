@@ -49,21 +49,28 @@ class Handlers(Generic[T]):
             for handler in tuple(self._handlers):
                 self._call(handler, event)
 
-    def failed(self, part: str) -> None:
-        """Count a failure."""
-        self._failures.inc(self._resource, part)
+    def interrupted(self, part: str, why: str) -> None:
+        """Count and log a list, probe or watch that failed."""
+        self._count(part)
+        logger.warning(
+            "informer_interrupted", extra={"resource": self._resource, "part": part, "why": why}
+        )
+
+    def undecodable(self, key: store.Key, error: Exception) -> None:
+        """Count and log an object that the view cannot read."""
+        self._count("view")
+        logger.error("informer_view_failed", extra={**self._about(key), "error": repr(error)})
 
     def _call(self, handler: Handler[T], event: store.Event[T]) -> None:
         try:
             handler(event)
         except Exception:
             # The same event would raise again: the others go on, and the defect is visible.
-            self.failed("handler")
-            logger.exception(
-                "informer_handler_failed",
-                extra={
-                    "resource": self._resource,
-                    "namespace": event.key[0],
-                    "object": event.key[1],
-                },
-            )
+            self._count("handler")
+            logger.exception("informer_handler_failed", extra=self._about(event.key))
+
+    def _count(self, part: str) -> None:
+        self._failures.inc(self._resource, part)
+
+    def _about(self, key: store.Key) -> dict[str, str]:
+        return {"resource": self._resource, "namespace": key[0], "object": key[1]}

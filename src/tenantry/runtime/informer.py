@@ -11,23 +11,28 @@ import asyncio
 import builtins
 import contextlib
 import dataclasses
-import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Generic, TypeVar, cast
-
-import msgspec
 
 from tenantry.api import resources
 from tenantry.kube import client as kube_client
-from tenantry.kube import errors as kube_errors
 from tenantry.kube import reads
-from tenantry.runtime import handlers, memory, metrics, reflector, store, versions, views, waiting
+from tenantry.runtime import budget as budgets
+from tenantry.runtime import (
+    failing,
+    handlers,
+    memory,
+    metrics,
+    reflector,
+    store,
+    versions,
+    views,
+    waiting,
+)
 from tenantry.runtime import timing as timings
 
 T = TypeVar("T")
 Handler = Callable[[store.Event[T]], None]
-
-logger = logging.getLogger(__name__)
 
 #: Seconds of work, and objects of a page, after which the loop gets its turn. An admission review
 #: needs four or five turns from its first byte to its last, and has 10 ms for them.
@@ -61,6 +66,7 @@ class Informer(Generic[T]):
         registry: metrics.Registry | None = None,
         ordered: Callable[[], bool] = lambda: False,
         streaming: bool = True,
+        budget: budgets.Budget | None = None,
     ) -> None:
         self.resource = resource
         self._client = client
@@ -71,6 +77,7 @@ class Informer(Generic[T]):
         self._timing = timing or timings.Timing()
         self._ordered = ordered
         self._store: store.Store[T] = store.Store()
+        self._budget = budget
         self._machine = reflector.Reflector(timing=self._timing, streaming=streaming)
         registry = registry or metrics.Registry()
         self._handlers: handlers.Handlers[T] = handlers.Handlers(resource.group_resource, registry)
@@ -257,7 +264,7 @@ class Informer(Generic[T]):
                     filling.enter_context(memory.paused())
                 return await self._stream(wanted, filling)
         except TimeoutError:
-            self._note("watch", "silent")
+            self._handlers.interrupted("watch", "silent")
             return machine.step(reflector.Tick(), self._now())
         except Exception as error:
             return self._failed("watch", error)
@@ -298,25 +305,11 @@ class Informer(Generic[T]):
         return machine.step(reflector.Ended(), self._now())
 
     def _failed(self, part: str, error: Exception) -> builtins.list[reflector.Action]:
-        failure, retry_after = reflector.Failure.OTHER, 0.0
-        if isinstance(error, kube_errors.ApiError):
-            retry_after = error.retry_after or 0.0
-            # Not found: the kind itself went; when it comes back, it may be another of that name.
-            if isinstance(error, kube_errors.Gone | kube_errors.NotFound):
-                failure = reflector.Failure.GONE
-            elif isinstance(error, kube_errors.BadRequest | kube_errors.Invalid):
-                failure = reflector.Failure.UNSUPPORTED
-        elif not isinstance(error, kube_errors.KubeError | msgspec.MsgspecError | OSError):
+        failed = failing.meaning(error)
+        if failed is None:
             raise error  # a defect of ours: ends the process, visibly
-        self._note(part, str(error) or type(error).__name__)
-        return self._machine.step(reflector.Failed(failure, retry_after), self._now())
-
-    def _note(self, part: str, why: str) -> None:
-        self._handlers.failed(part)
-        logger.warning(
-            "informer_interrupted",
-            extra={"resource": self.resource.group_resource, "part": part, "why": why},
-        )
+        self._handlers.interrupted(part, str(error) or type(error).__name__)
+        return self._machine.step(failed, self._now())
 
     def _step(self, what: reflector.Input) -> None:
         self.heard = self._now()
@@ -333,7 +326,7 @@ class Informer(Generic[T]):
                 case reflector.Remove():
                     self._remove(action.item)
                 case reflector.Retain():
-                    self._handlers.tell(self._store.retain(action.keys))
+                    self._tell(self._store.retain(action.keys))
                     self._synced.set()
                     self._in_gap = False
                 case reflector.List() | reflector.Watch() | reflector.Probe():
@@ -359,9 +352,11 @@ class Informer(Generic[T]):
             value = self._view(item.raw)
         except Exception as error:
             # One odd object must not take all others away; it is as if it were not there.
-            self._undecodable(item, error)
-            self._handlers.tell(self._store.remove(item.key))
+            self._handlers.undecodable(item.key, error)
+            self._tell(self._store.remove(item.key))
             return
+        if self._budget is not None:
+            self._budget.put((self, item.key), len(item.raw), self.resource.group_resource)
         self._handlers.tell(
             self._store.put(
                 item.key,
@@ -380,21 +375,16 @@ class Informer(Generic[T]):
         try:
             final = self._view(item.raw)
         except Exception as error:
-            self._undecodable(item, error)
-        self._handlers.tell(
+            self._handlers.undecodable(item.key, error)
+        self._tell(
             self._store.remove(
                 item.key, uid=item.uid, final=final, resource_version=item.resource_version
             )
         )
 
-    def _undecodable(self, item: reflector.Item, error: Exception) -> None:
-        self._handlers.failed("view")
-        logger.error(
-            "informer_view_failed",
-            extra={
-                "resource": self.resource.group_resource,
-                "namespace": item.key[0],
-                "object": item.key[1],
-                "error": repr(error),
-            },
-        )
+    def _tell(self, events: Iterable[store.Event[T]]) -> None:
+        """Tell of objects that went; what they held is free."""
+        for event in events:
+            if self._budget is not None:
+                self._budget.remove((self, event.key))
+            self._handlers.tell((event,))
