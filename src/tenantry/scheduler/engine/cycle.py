@@ -60,6 +60,8 @@ class Engine:
         action; what it had not committed is undone, because a session is a copy.
         """
         begun = clock()
+        if self.last is not None:
+            self.last.retire()
         try:
             opened = session.Session(
                 seen, self.config, now=now, clock=clock, pending_writes=pending_writes

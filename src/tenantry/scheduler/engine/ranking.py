@@ -96,6 +96,11 @@ class Ranker:
         #: Added where a task could start at once.
         self.now_score = 0.0
 
+    def clear(self) -> None:
+        """Forget all columns."""
+        self._columns.clear()
+        self.explained.clear()
+
     def has(self, shape: shapes.Shape) -> bool:
         """Tell whether the column of a shape was made."""
         return shape.index in self._columns

@@ -85,6 +85,11 @@ class Session:
         for choice in settings.plugins:
             registry.make_plugin(choice.name, choice.arguments).open(self)
 
+    def retire(self) -> None:
+        """Let go of what only its own cycle needed, so that little is left for the collector."""
+        self.ranker.clear()
+        self.notes.clear()
+
     # -- moves -------------------------------------------------------------------------------
 
     def placement(self, row: int) -> statement.Placement:
