@@ -80,7 +80,11 @@ def test_pod_group(fields: dict[str, object]) -> None:
     made.seen.put_job(specs.Job(namespace="ns", name="bad", queue="good", **fields))  # type: ignore[arg-type]
     made.seen.put_task(specs.Task(namespace="ns", name="p", uid="p", job=("ns", "bad"), gpus=1000))
     assert outcome(made) == {"fine-0"}
-    assert made.seen.set_aside["job", "ns/bad"]
+    reason = made.engine.explain(("ns", "bad"))[0]
+    assert (reason.code, reason.message) == (
+        "InvalidPodGroup",
+        made.seen.set_aside["job", "ns/bad"],
+    )
 
 
 BAD_PODS = {

@@ -35,6 +35,12 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "queue-b   2000        unlimited   100          100         100" in text
 
 
+def test_jobs_that_wait_alike_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    text = simulate(capsys, "--cycles", "2")
+    (line,) = [line for line in text.splitlines() if "PodSchedulingErrors" in line]
+    assert line.split()[:2] == ["100", "ns/r-03900,"]
+
+
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     played: Any = json.loads(simulate(capsys, "-o", "json", "--cycles", "2"))
     assert [len(one["evictions"]) for one in played["cycles"]] == [100, 0]
@@ -65,7 +71,9 @@ def test_what_if_another_quota(capsys: pytest.CaptureFixture[str]) -> None:
         ("--quota", "nope=1"),
         ("--quota", "queue-b=lots"),
         ("--limit", "queue-b=-3"),
+        ("--quota", "queue-b=nan"),
         ("--add-nodes", "2", "--like", "nope"),
+        ("--add-nodes", "-1"),
         ("--drop-node", "nope"),
     ],
 )
@@ -73,6 +81,15 @@ def test_mistakes_are_named(capsys: pytest.CaptureFixture[str], arguments: tuple
     path = str(SNAPSHOTS / "c.zip")
     assert main.run(["scheduler", "simulate", "--snapshot", path, *arguments]) == 1
     assert "Invalid value" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--period", "-1"), ("--now", "nan"), ("--now", "inf"), ("--cycles", "0")]
+)
+def test_times_are_bounded(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
+    path = str(SNAPSHOTS / "c.zip")
+    assert main.run(["scheduler", "simulate", "--snapshot", path, *arguments]) != 0
+    assert arguments[0] in capsys.readouterr().err
 
 
 class Reader(html.parser.HTMLParser):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 
 import click
 
 from tenantry.cli import printers
+from tenantry.core import errors
 
 
 @click.group("scheduler")
@@ -23,8 +25,19 @@ def command() -> None:
     help="A snapshot of ours, or an archive from KAI's /get-snapshot.",
 )
 @click.option("--cycles", default=5, show_default=True, type=click.IntRange(1, 10_000))
-@click.option("--period", default=1.0, show_default=True, help="Seconds between cycles.")
-@click.option("--now", "instant", type=float, help="Time of the first cycle, in Unix seconds.")
+@click.option(
+    "--period",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0, 86_400),
+    help="Seconds between cycles.",
+)
+@click.option(
+    "--now",
+    "instant",
+    type=click.FloatRange(0, 1e11),
+    help="Time of the first cycle, in Unix seconds; otherwise the present.",
+)
 @click.option("--add-nodes", default=0, metavar="N", help="What if there were N more nodes?")
 @click.option("--like", default="", metavar="NODE", help="The node to copy for --add-nodes.")
 @click.option("--drop-node", multiple=True, metavar="NODE", help="What if this node were gone?")
@@ -60,9 +73,14 @@ def simulate(
     from tenantry.scheduler.translate import archive
 
     now = time.time() if instant is None else instant
+    for flag, number in (("--now", now), ("--period", period)):
+        if not math.isfinite(number):
+            raise errors.InvalidValueError(flag, number, "a finite number of seconds")
     read = archive.read(snapshot.read_bytes(), now=now)
     for text in read.skipped:
         click.echo(f"Skipped {text}", err=True)
+    for (kind, name), why in sorted(read.seen.set_aside.items()):
+        click.echo(f"Set aside {kind} {name}: {why}", err=True)
     if add_nodes:
         whatif.add_nodes(read.seen, add_nodes, like)
     for name in drop_node:

@@ -104,7 +104,11 @@ class Engine:
         """Return why a job did not start in the last cycle; empty when it did, or is unknown."""
         if self.last is None:
             return []
-        return list(self.last.decisions.reasons.get(key, ()))
+        found = list(self.last.decisions.reasons.get(key, ()))
+        why = self.last.observed.set_aside.get(("job", "/".join(key)))
+        if why is not None:
+            found.append(reasons.Reason(reasons.INVALID, why, {}, "correct the pod group"))
+        return found
 
     @staticmethod
     def _guarded(action: plugin.Action, opened: session.Session) -> Iterator[None]:

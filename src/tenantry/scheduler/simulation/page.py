@@ -9,7 +9,7 @@ import collections
 import html
 from collections.abc import Sequence
 
-from tenantry.scheduler.simulation import charts, replay
+from tenantry.scheduler.simulation import charts, replay, report
 
 _MOST_QUEUES = 7
 _MOST_SENTENCES = 20
@@ -243,21 +243,17 @@ def _shares(last: replay.Cycle) -> str:
 def _waiting(last: replay.Cycle) -> str:
     if not last.decided.reasons:
         return "<h2>Who waits</h2><p>Nobody.</p>"
-    grouped: dict[tuple[str, str, str], list[str]] = {}
-    for key, found in sorted(last.decided.reasons.items()):
-        first = found[0]
-        # Jobs that wait for the same thing are told together.
-        pod = str(first.details.get("pod") or "")
-        text = first.message.replace(f"pod {pod}", "the pod") if pod else first.message
-        grouped.setdefault((first.code, text, first.remedy), []).append("/".join(key))
+    grouped = report.waiting(last.decided)
     rows = "".join(
         f"<tr><td>{_e(', '.join(names[:3]))}{f' and {len(names) - 3} more' * (len(names) > 3)}</td>"
         f"<td>{_e(code)}</td><td>{_e(message)}</td><td>{_e(remedy)}</td></tr>"
         for (code, message, remedy), names in list(grouped.items())[:50]
     )
+    rest = sum(len(names) for names in list(grouped.values())[50:])
+    more = f"<p>And {rest} more jobs for other reasons.</p>" if rest else ""
     return (
         "<h2>Who waits, and why</h2><table><tr><th>Job</th><th>Reason</th><th>In words</th>"
-        f"<th>What would help</th></tr>{rows}</table>"
+        f"<th>What would help</th></tr>{rows}</table>{more}"
     )
 
 

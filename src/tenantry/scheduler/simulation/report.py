@@ -6,11 +6,12 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
-from tenantry.scheduler.engine import humanise
+from tenantry.scheduler.engine import decisions, humanise
 from tenantry.scheduler.simulation import replay
 
 Json = dict[str, Any]
 _SHOWN = 20
+_REASONS = 8
 
 
 def as_json(played: Sequence[replay.Cycle]) -> Json:
@@ -104,13 +105,28 @@ def _text(one: replay.Cycle) -> list[str]:
         if len(decided) > _SHOWN:
             lines.append(f"... and {len(decided) - _SHOWN} more (-o json shows all)")
     if made.reasons:
-        counted: collections.Counter[tuple[str, str]] = collections.Counter()
-        for found in made.reasons.values():
-            counted[found[0].code, found[0].message] += 1
-        waiting = [[str(number), code, text] for (code, text), number in counted.most_common(8)]
-        lines += ["", *table(["JOBS", "WAIT BECAUSE", "MESSAGE"], waiting)]
+        alike = sorted(waiting(made).items(), key=lambda entry: (-len(entry[1]), entry[0]))
+        told = [
+            [str(len(names)), f"{names[0]}{', ...' * (len(names) > 1)}", code, text]
+            for (code, text, _), names in alike[:_REASONS]
+        ]
+        lines += ["", *table(["JOBS", "LIKE", "WAIT BECAUSE", "MESSAGE"], told)]
+        if len(alike) > _REASONS:
+            rest = sum(len(names) for _, names in alike[_REASONS:])
+            lines.append(f"... and {rest} more for other reasons (-o json shows all)")
     timings = ", ".join(f"{t.name} {t.seconds * 1000:.1f} ms" for t in made.timings)
     return [*lines, "", f"Time: {timings}", *made.errors, ""]
+
+
+def waiting(made: decisions.Decisions) -> dict[tuple[str, str, str], list[str]]:
+    """Return the jobs that wait by code, message and remedy; those that wait alike are together."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for key, found in sorted(made.reasons.items()):
+        first = found[0]
+        pod = str(first.details.get("pod") or "")
+        text = first.message.replace(f"pod {pod}", "the pod") if pod else first.message
+        grouped.setdefault((first.code, text, first.remedy), []).append("/".join(key))
+    return grouped
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
