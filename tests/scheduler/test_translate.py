@@ -497,3 +497,76 @@ def test_taints_and_parts_of_devices() -> None:
     assert request.capacity == (("memory", 7 * gib),)
     assert made.differ == (("gpu.nvidia.com/uuid", ()),)
     assert given.consumed == (("gpu.nvidia.com/memory", 10 * gib),)
+
+
+def test_what_is_asked_for_the_whole_pod_counts() -> None:
+    spec = {
+        "containers": [requests(cpu="1", memory="1Gi", gpu="1")],
+        "resources": {"requests": {"cpu": "3", "nvidia.com/gpu": "9"}},
+        "overhead": {"cpu": "100m"},
+    }
+    made = task(spec=spec)
+    assert (made.requests, made.gpus) == ({"cpu": 3100, "memory": 1 << 30}, 1000)
+
+
+def test_config_maps_that_a_pod_needs() -> None:
+    spec = {
+        "volumes": [
+            {"configMap": {"name": "a"}},
+            {"configMap": {"name": "optional", "optional": True}},
+            {"projected": {"sources": [{"configMap": {"name": "b"}}, {"secret": {"name": "s"}}]}},
+            {"configMap": {"name": "p-abc-shared-gpu-0"}},
+        ],
+        "containers": [
+            {
+                "name": "c",
+                "envFrom": [{"configMapRef": {"name": "p-abc-shared-gpu-0-evar"}}],
+                "env": [
+                    {"name": "x", "valueFrom": {"configMapKeyRef": {"name": "d", "key": "k"}}},
+                    {"name": "y", "value": "z"},
+                ],
+            }
+        ],
+        "initContainers": [{"name": "i", "envFrom": [{"configMapRef": {"name": "a"}}]}],
+    }
+    notes = {"pod-group-name": "g", "runai/shared-gpu-configmap": "p-abc-shared-gpu"}
+    made = task(spec=spec, metadata={"annotations": notes})
+    assert made.constraints.config_maps == ("a", "b", "d")
+
+
+ZONE = "topology.kubernetes.io/zone"
+LATER = {"volumeBindingMode": "WaitForFirstConsumer"}
+IN_WEST = [{"matchLabelExpressions": [{"key": ZONE, "values": ["west"]}]}]
+
+
+@pytest.mark.parametrize(
+    ("claim", "volume", "kind", "nodes"),
+    [
+        ({"volumeName": "v"}, {"labels": {ZONE: "west"}}, {}, ["w"]),
+        ({"volumeName": "v"}, {"labels": {ZONE: "west__east"}}, {}, ["e", "w"]),
+        ({"volumeName": "v"}, {}, {}, None),
+        ({"storageClassName": "k"}, {}, {}, []),
+        ({"storageClassName": "k"}, {}, LATER, None),
+        ({"storageClassName": "k"}, {}, {**LATER, "allowedTopologies": IN_WEST}, ["w"]),
+        ({"storageClassName": "unknown"}, {}, {}, None),
+    ],
+)
+def test_nodes_of_volume_claims(claim: Any, volume: Any, kind: Any, nodes: Any) -> None:
+    objects = {
+        "nodes": [
+            {"metadata": {"name": zone[0], "labels": {ZONE: zone}}} for zone in ("east", "west")
+        ],
+        "persistentVolumeClaims": [{"metadata": {"name": "c", "namespace": "ns"}, "spec": claim}],
+        "persistentVolumes": [{"metadata": {"name": "v", **volume}}],
+        "storageClasses": [{"metadata": {"name": "k"}, **kind}],
+    }
+    read = archive.read(archive.write(objects), now=NOW)
+    assert read.skipped == []
+    assert read.seen.volumes is not None
+    found = read.seen.volumes["ns", "c"]
+    assert (None if found is None else sorted(found)) == nodes
+
+
+def test_ephemeral_volumes_are_named_after_their_pod() -> None:
+    made = task(spec={"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]})
+    assert made.constraints.volumes == ("p-scratch",)

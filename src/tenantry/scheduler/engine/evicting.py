@@ -148,7 +148,17 @@ def _invariants_hold(
         for row in distinct.values():
             refused = predicate(row)
             if refused:
-                session.refuse(job, reasons.Reason(reasons.UNSCHEDULABLE, refused))
+                task = session.state.tasks[row]
+                pod = f"{task.namespace}/{task.name}" if task is not None else ""
+                session.refuse(
+                    job,
+                    reasons.Reason(
+                        reasons.UNSCHEDULABLE,
+                        f"Resources were not found for pod {pod} due to: {refused}",
+                        {"pod": pod, "refused": refused},
+                        "no eviction changes this; change the pod or what it refers to",
+                    ),
+                )
                 return False
     return True
 

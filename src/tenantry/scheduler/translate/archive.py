@@ -188,10 +188,12 @@ def load(content: Json, *, now: float) -> Snapshot:
     if raw.get("persistentVolumeClaims"):
         usable: dict[specs.Key, frozenset[str] | None] = {}
         by_name: dict[str, Json] = {}
+        kinds: dict[str, Json] = {}
+        fold("storageClasses", lambda item: kinds.__setitem__(item["metadata"]["name"], item))
         fold("persistentVolumes", lambda item: by_name.__setitem__(item["metadata"]["name"], item))
         fold(
             "persistentVolumeClaims",
-            lambda item: usable.update([volumes.usable_on(item, by_name, seen)]),
+            lambda item: usable.update([volumes.usable_on(item, by_name, kinds, seen)]),
         )
         seen.put_volumes(usable)
     if raw.get("configMaps"):

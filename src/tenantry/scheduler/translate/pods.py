@@ -16,6 +16,10 @@ RESERVATION_NAMESPACE = "kai-resource-reservation"
 GROUP_LABEL = "runai-gpu-group"
 MILLION = 1_000_000
 
+#: Resources that can be asked for by the pod as a whole.
+_BY_POD = ("cpu", "memory")
+#: Names the config maps that a binder makes for shared GPUs: they come later than the pod.
+_SHARED_MAPS = "runai/shared-gpu-configmap"
 _OBSERVED = "kai.scheduler/numa-placement-observed"
 _PREDICTED = "kai.scheduler/numa-placement-predicted"
 _JOB_ROLE = "training.kubeflow.org/job-role"
@@ -78,7 +82,7 @@ class Translator:
             priority=_priority(labels),
             leader=_leader(labels),
             labels=labels,
-            constraints=self.constraints(spec, notes, state, labels),
+            constraints=self.constraints(spec, notes, state, labels, name=meta["name"]),
             foreign=not ours,
             reservation=reservation,
             guaranteed=_guaranteed(spec),
@@ -94,7 +98,7 @@ class Translator:
                 for kind in ("initContainers", "containers")
                 for c in spec.get(kind) or ()
             ]
-            + [len(spec.get("initContainers") or ()), spec.get("overhead")]
+            + [len(spec.get("initContainers") or ()), spec.get("overhead"), spec.get("resources")]
         )
         found = self._requests.get(key)
         if found is None:
@@ -102,7 +106,13 @@ class Translator:
         return found
 
     def constraints(
-        self, spec: Json, notes: Json, state: Json, labels: Mapping[str, str] = specs.NOTHING
+        self,
+        spec: Json,
+        notes: Json,
+        state: Json,
+        labels: Mapping[str, str] = specs.NOTHING,
+        *,
+        name: str = "",
     ) -> specs.Constraints:
         """Return where a pod may go."""
         parts = {
@@ -116,7 +126,8 @@ class Translator:
             for port in container.get("ports") or ()
             if port.get("hostPort")
         ]
-        volumes, maps = _volumes(spec)
+        volumes = _volumes(spec, name)
+        maps = _config_maps(spec, notes.get(_SHARED_MAPS, ""))
         nominated = state.get("nominatedNodeName", "")
         legacy = any(note.startswith("nvidia.com/mig-") for note in notes)
         placement = notes.get("tenantry.io/placement", "")
@@ -214,6 +225,9 @@ def _requests(spec: Json) -> dict[str, int]:
         amounts.add(total, _of(container))
     amounts.add(total, sidecars)
     amounts.largest(total, peak)
+    # What is said for the pod as a whole counts instead of the sum.
+    whole = _of(spec)
+    total.update({n: a for n, a in whole.items() if n in _BY_POD or n.startswith("hugepages-")})
     amounts.add(total, amounts.resource_list(spec.get("overhead")))
     return total
 
@@ -276,16 +290,35 @@ def _guaranteed(spec: Json) -> bool:
     return True
 
 
-def _volumes(spec: Json) -> tuple[list[str], list[str]]:
-    claims, maps = [], []
+def _volumes(spec: Json, pod: str) -> list[str]:
+    """Return the volume claims of a pod; ephemeral ones are named after it."""
+    claims = []
     for volume in spec.get("volumes") or ():
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if volume.get("ephemeral"):
+            claim = f"{pod}-{volume['name']}"
         if claim:
             claims.append(claim)
-        config = volume.get("configMap") or {}
-        if config.get("name") and not config.get("optional"):
-            maps.append(config["name"])
-    return claims, maps
+    return claims
+
+
+def _config_maps(spec: Json, later: str) -> list[str]:
+    """Return the config maps that must exist for a pod to run.
+
+    :param later: prefix of names that somebody makes when the pod is bound
+    """
+    sources: list[Json] = []
+    for volume in spec.get("volumes") or ():
+        sources.append(volume.get("configMap") or {})
+        parts = (volume.get("projected") or {}).get("sources") or ()
+        sources += [part.get("configMap") or {} for part in parts]
+    for kind in ("initContainers", "containers"):
+        for container in spec.get(kind) or ():
+            sources += [s.get("configMapRef") or {} for s in container.get("envFrom") or ()]
+            values = [e.get("valueFrom") or {} for e in container.get("env") or ()]
+            sources += [value.get("configMapKeyRef") or {} for value in values]
+    names = [s["name"] for s in sources if s.get("name") and not s.get("optional")]
+    return [n for n in dict.fromkeys(names) if not (later and n.startswith(f"{later}-"))]
 
 
 def _claims(spec: Json, state: Json) -> list[str]:

@@ -9,27 +9,62 @@ from tenantry.scheduler.engine import matching, observed, specs
 from tenantry.scheduler.translate import terms
 
 Json = Mapping[str, Any]
+_PLACES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 def usable_on(
-    claim: Json, by_name: Mapping[str, Json], seen: observed.Observed
+    claim: Json,
+    volumes: Mapping[str, Json],
+    classes: Mapping[str, Json],
+    seen: observed.Observed,
 ) -> tuple[specs.Key, frozenset[str] | None]:
     """Return a claim and its nodes; None where any node does, or none is chosen yet.
 
-    :param by_name: the volumes
+    :param volumes: by name
+    :param classes: storage classes by name
     """
-    meta = claim["metadata"]
-    volume = by_name.get((claim.get("spec") or {}).get("volumeName", ""))
-    return (meta.get("namespace", ""), meta["name"]), _nodes(volume, seen)
+    meta, spec = claim["metadata"], claim.get("spec") or {}
+    key = meta.get("namespace", ""), meta["name"]
+    if spec.get("volumeName"):
+        return key, _of_volume(volumes.get(spec["volumeName"]), seen)
+    kind = classes.get(spec.get("storageClassName") or "")
+    if kind is None:
+        return key, None
+    if kind.get("volumeBindingMode", "Immediate") == "Immediate":
+        # It is bound without regard to pods; until then none can use it.
+        return key, frozenset()
+    allowed = kind.get("allowedTopologies")
+    if not allowed:
+        return key, None
+    found = tuple(
+        tuple(
+            specs.Requirement(key=e["key"], operator="In", values=tuple(e.get("values") or ()))
+            for e in term.get("matchLabelExpressions") or ()
+        )
+        for term in allowed
+    )
+    return key, _matching(found, seen)
 
 
-def _nodes(volume: Json | None, seen: observed.Observed) -> frozenset[str] | None:
-    required = (((volume or {}).get("spec") or {}).get("nodeAffinity") or {}).get("required")
-    if not required:
+def _of_volume(volume: Json | None, seen: observed.Observed) -> frozenset[str] | None:
+    if volume is None:
         return None
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    constraints = specs.Constraints(affinity=terms.node_terms(affinity))
-    nodes = seen.tables.nodes
+    required = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required")
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required or {}}}
+    labels = volume["metadata"].get("labels") or {}
+    # Old volumes say by their labels where they are; several zones are joined.
+    zones = tuple(
+        specs.Requirement(key=key, operator="In", values=tuple(labels[key].split("__")))
+        for key in _PLACES
+        if key in labels
+    )
+    if not required:
+        return _matching((zones,), seen) if zones else None
+    return _matching(tuple((*term, *zones) for term in terms.node_terms(affinity)), seen)
+
+
+def _matching(found: specs.Terms, seen: observed.Observed) -> frozenset[str]:
+    constraints, nodes = specs.Constraints(affinity=found), seen.tables.nodes
     return frozenset(
         name
         for name, row in nodes.by_name.items()
