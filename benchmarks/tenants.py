@@ -1,0 +1,217 @@
+"""Measure many tenants at rest, and what one change of theirs costs.
+
+    python -m benchmarks.tenants [--json FILE] [--tenants N]
+
+One platform by `tenantry local up`, in a directory of its own, destroyed afterwards. Each tenant has
+rules (images, managed metadata) and three namespaces. Measured: the time until all are settled, CPU
+and memory of the roles; their CPU when nothing happens; and how much they write when one tenant, one
+namespace or one class changes. The baseline of a change is the number of objects that have to be
+written for it, which is counted by hand and recorded beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from benchmarks import first_slice, measuring
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
+from tenantry.kube import client as kube
+from tenantry.local import platform as platforms
+from tenantry.local import progress
+
+Object = dict[str, Any]
+
+EACH = 3
+CONNECTIONS = 8
+LONGEST = 400.0
+IDLE = 20.0
+#: Seconds without a write until a change counts as done.
+QUIET = 7.0
+#: Tenants whose classes are not limited, so that a new class concerns them.
+OPEN = 10
+
+
+def tenant(number: int) -> Object:
+    """Return a tenant with rules; most may use one storage class only."""
+    registries = [{"exp": f"^registry[.]example[.]com/t{number}/"}]
+    kept = {"kinds": ["ConfigMap"], "labels": {"team": {"managed": f"t{number}"}}}
+    limits = {} if number < OPEN else {"storageClasses": {"allowed": ["fast"]}}
+    return {
+        "metadata": {"name": f"t{number}"},
+        "spec": {
+            "owners": [{"kind": "User", "name": f"owner-{number}"}],
+            "rules": [
+                {"enforce": {"action": "allow", "workloads": {"registries": registries}}},
+                {"enforce": {"action": "deny", "services": {"types": ["NodePort"]}}},
+                {"enforce": {"metadata": [kept]}},
+            ],
+            **limits,
+        },
+    }
+
+
+async def make(bench: first_slice.Bench) -> Object:
+    """Create all tenants and namespaces, and wait until each tenant is ready."""
+    async with first_slice.clients(bench) as given, kube.Client(bench.config()) as admin:
+
+        async def one(worker: int, item: int) -> None:
+            client = given[worker]
+            await client.create(capsule.TENANTS, tenant(item))
+            owner = client.as_user(f"owner-{item}", [constants.USER_GROUP])
+            for number in range(EACH):
+                await owner.create(resources.NAMESPACES, first_slice.namespace(f"t{item}-{number}"))
+
+        pids = bench.pids(*first_slice.OURS, *first_slice.UNITS) | {"benchmark": os.getpid()}
+        before = {name: measuring.usage(pid) for name, pid in pids.items()}
+        quiet, began = measuring.busy(), time.monotonic()
+        await first_slice.in_parallel(bench.connections, one, bench.tenants)
+        created = time.monotonic() - began
+        while await unsettled(admin, bench.tenants):
+            if time.monotonic() - began > LONGEST:
+                raise TimeoutError("the tenants do not settle")
+            await asyncio.sleep(1)
+        seconds = time.monotonic() - began
+        processes = measuring.used(pids, before)
+    return {
+        "tenants": bench.tenants,
+        "namespaces": bench.tenants * EACH,
+        "created_seconds": round(created, 1),
+        "settled_seconds": round(seconds, 1),
+        "processes": processes,
+        "machine": measuring.disturbed(quiet, first_slice.total(processes)),
+    }
+
+
+async def unsettled(admin: kube.Client, count: int) -> int:
+    """Return how many tenants and RuleStatuses are not ready."""
+
+    def ready(found: Object) -> bool:
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        return any(c["type"] == constants.READY and c["status"] == "True" for c in conditions)
+
+    total = 0
+    for resource, wanted in ((capsule.TENANTS, count), (capsule.RULE_STATUSES, count * EACH)):
+        listed = await admin.list(resource)
+        total += wanted - sum(ready(msgspec.json.decode(raw)) for raw in listed.items)
+    return total
+
+
+def writes(bench: first_slice.Bench, since: str) -> dict[str, int]:
+    """Count what the roles wrote, events and leases aside."""
+    found: dict[str, int] = {}
+    prefix = f"system:serviceaccount:{constants.CONTROLLER_NAMESPACE}:"
+    for user, counter in measuring.calls(
+        measuring.audited(bench.platform.paths.logs), since
+    ).items():
+        if not user.startswith(prefix):
+            continue
+        for call, count in counter.items():
+            verb, _, what = call.partition(" ")
+            if verb in {"create", "patch", "update", "delete"} and what not in {"leases", "events"}:
+                found[call] = found.get(call, 0) + count
+    return dict(sorted(found.items()))
+
+
+async def change(bench: first_slice.Bench, act: Callable[[], Awaitable[object]]) -> Object:
+    """Change something, and count what the roles write for it."""
+    pids = bench.pids(*first_slice.OURS)
+    before = {name: measuring.usage(pid) for name, pid in pids.items()}
+    since = measuring.now_rfc3339()
+    await act()
+    seen, quiet = -1, time.monotonic()
+    while time.monotonic() - quiet < QUIET:
+        await asyncio.sleep(1)
+        now = sum(writes(bench, since).values())
+        if now != seen:
+            seen, quiet = now, time.monotonic()
+    used = measuring.used(pids, before)
+    return {
+        "writes": writes(bench, since),
+        "cpu_seconds": {name: found["cpu_seconds"] for name, found in used.items()},
+    }
+
+
+async def changes(bench: first_slice.Bench) -> Object:
+    """Change one of everything."""
+    number = bench.tenants - 1
+    owners = [{"kind": "User", "name": f"owner-{number}"}, {"kind": "User", "name": "second"}]
+    rules = [*tenant(number)["spec"]["rules"], {"enforce": {"action": "audit"}}]
+    storage = {"metadata": {"name": "slow"}, "provisioner": "example.com/none"}
+    labels = {"metadata": {"labels": {"env": "test"}}}
+    async with kube.Client(bench.config()) as admin:
+        patch, name = admin.patch, f"t{number}"
+        acts: dict[str, tuple[int, Callable[[], Awaitable[object]]]] = {
+            # Two bindings in each namespace, and the tenant's status.
+            "an owner more": (2 * EACH + 1, lambda: patch(
+                capsule.TENANTS, name, kind="merge", body={"spec": {"owners": owners}})),
+            # Specification and status of each RuleStatus, and the tenant's status.
+            "a rule more": (2 * EACH + 1, lambda: patch(
+                capsule.TENANTS, name, kind="merge", body={"spec": {"rules": rules}})),
+            "a label of a namespace": (0, lambda: patch(
+                resources.NAMESPACES, f"{name}-0", kind="merge", body=labels)),
+            "a storage class more": (min(OPEN, bench.tenants), lambda: admin.create(
+                resources.STORAGE_CLASSES, storage)),
+        }  # fmt: skip
+        return {
+            what: {"needed": needed, **await change(bench, act)}
+            for what, (needed, act) in acts.items()
+        }
+
+
+async def idle(bench: first_slice.Bench) -> Object:
+    """Return the share of a core that each role takes when nothing happens."""
+    pids = bench.pids(*first_slice.OURS)
+    before = {name: measuring.usage(pid) for name, pid in pids.items()}
+    since = measuring.now_rfc3339()
+    await asyncio.sleep(IDLE)
+    used = measuring.used(pids, before)
+    return {
+        "share_of_a_core": {
+            name: round(found["cpu_seconds"] / IDLE, 4) for name, found in used.items()
+        },
+        "writes": writes(bench, since),
+    }
+
+
+async def measured(bench: first_slice.Bench) -> Object:
+    """Measure everything on a platform that is up."""
+    made = await make(bench)
+    await asyncio.sleep(QUIET)
+    return {"bulk": made, "idle": await idle(bench), "changes": await changes(bench)}
+
+
+def main() -> None:
+    """Measure, print and record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--tenants", type=int, default=1000)
+    given = parser.parse_args()
+    machine = measuring.machine()
+    with first_slice.home() as environ:
+        platform = platforms.Platform("bench", environ=environ)
+        try:
+            first_slice.tenantry(environ, "local", "up", "--name", "bench")
+            bench = first_slice.Bench(platform, given.tenants, CONNECTIONS)
+            found = asyncio.run(measured(bench))
+        finally:
+            if platform.exists:
+                platform.destroy(progress.Silent())
+    text = json.dumps({"machine": machine, **found}, indent=1) + "\n"
+    print(text)
+    if given.json is not None:
+        given.json.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
