@@ -33,10 +33,6 @@ TOGETHER = {
     "runtime": "runtime",
     "kube": "runtime",
     "crds": "runtime",
-    # Long enough to be worth a platform of their own.
-    "test_matrix.py": "matrix",
-    "test_modes.py": "modes",
-    "test_workers.py": "modes",
     # Platforms of their own, too, so not among the last to begin.
     "test_tour.py": "tour",
     "test_typed.py": "typed",

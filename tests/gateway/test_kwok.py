@@ -208,21 +208,39 @@ def kubectl(world: World, *args: str) -> list[str]:
 
 
 def _echoes(world: World, env: dict[str, str], size: int) -> None:
+    """Send, and have the program end by itself once it has said all.
+
+    Nothing is on its way to it then: where something is, the API server may cut off the end of
+    the output by itself. What the gateway does in that case is tested in httpproxy/test_wire.
+    """
     whole = bytes(range(256)) * (size // 256)
-    done = subprocess.run(
+    running = subprocess.Popen(
         # kwok does not pass on that the input has ended.
         kubectl(world, "exec", "-i", "box", "--", "head", "-c", str(len(whole))),
-        input=whole, capture_output=True, timeout=60, env=env, check=False,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
     )  # fmt: skip
-    assert (done.returncode, len(done.stdout), done.stderr) == (0, len(whole), b"")
-    assert done.stdout == whole
+    assert running.stdin is not None
+    assert running.stdout is not None
+    assert running.stderr is not None
+
+    def send() -> None:
+        assert running.stdin is not None
+        running.stdin.write(whole)
+        running.stdin.flush()
+
+    sending = threading.Thread(target=send)
+    sending.start()
+    try:
+        told = running.stdout.read()
+        assert running.wait(60) == 0
+        assert (len(told), running.stderr.read()) == (len(whole), b"")
+        assert told == whole
+    finally:
+        running.kill()
+        sending.join()
+        running.communicate()
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a known fault: who still sends while the other end closes may lose the end of the "
-    "answer (1 in 6 on a busy machine; 1 in 60 at the API server itself)",
-)
 def test_exec_passes_much(world: World, kubelet: Kubelet, env: dict[str, str]) -> None:
     assert kubelet.port
     _echoes(world, env, 512_000)

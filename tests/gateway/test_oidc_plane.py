@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import json
 import pathlib
 import ssl
@@ -24,6 +25,7 @@ from tenantry.gateway import issuer, oidc
 from tenantry.local import plan
 from tenantry.pki import authority
 
+from . import harness
 from .harness import USERS, World, eventually
 from .test_kwok import free_port
 from .test_modes import gateway, namespaces
@@ -150,56 +152,95 @@ def questions(port: int) -> int:
     raise AssertionError("no such metric")
 
 
-def test_tokens_are_verified_here_and_by_the_api_server_alike(
-    world: World, found: Issuer, believing: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
+@pytest.fixture(scope="module")
+def verifying(
+    world: World,
+    found: Issuer,
+    believing: pathlib.Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[int]:
+    """Run a gateway that knows the issuer; give its port."""
     options = ("--enable-ssl=false", *flags(found))
-    with gateway(world, tmp_path, *options, kubeconfig=believing) as port:
-        url = f"http://127.0.0.1:{port}"
+    folder = tmp_path_factory.mktemp("verifying")
+    with gateway(world, folder, *options, kubeconfig=believing) as port:
+        yield port
 
-        def listed(token: str) -> tuple[int, list[str]]:
-            return namespaces(url, Authorization=f"Bearer {token}")
 
-        # The keys come in the background; until then the API server is asked.
-        def told_here() -> bool:
-            before = questions(port)
-            listed(found.token("alice", USERS, jti=str(time.time())))
-            return questions(port) == before
+def test_a_watch_ends_with_its_token(found: Issuer, verifying: int) -> None:
+    """The API server lets it go on for as long as the connection lasts."""
+    ends = int(time.time()) + 5
+    token = found.token("alice", USERS, exp=ends)
+    targets = (
+        "/api/v1/namespaces?watch=true",
+        "/api/v1/namespaces/oil-1/configmaps?watch=true",
+        "/api/v1/configmaps?watch=true",
+    )
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for target in targets:
+            connection = http.client.HTTPConnection("127.0.0.1", verifying, timeout=30)
+            stack.callback(connection.close)
+            connection.request("GET", target, headers={"Authorization": f"Bearer {token}"})
+            watch = harness.Watch(connection.getresponse())
+            assert watch.code == 200
+            assert watch.next() is not None
+            opened.append(watch)
+        for watch in opened:
+            while watch.next() is not None:
+                pass
+            assert ends - 1 < time.time() < ends + 10
+    assert namespaces(f"http://127.0.0.1:{verifying}", Authorization=f"Bearer {token}")[0] == 401
 
-        eventually(told_here)
+
+def test_tokens_are_verified_here_and_by_the_api_server_alike(
+    found: Issuer, verifying: int
+) -> None:
+    port = verifying
+    url = f"http://127.0.0.1:{port}"
+
+    def listed(token: str) -> tuple[int, list[str]]:
+        return namespaces(url, Authorization=f"Bearer {token}")
+
+    # The keys come in the background; until then the API server is asked.
+    def told_here() -> bool:
         before = questions(port)
-        code, names = listed(found.token("alice", USERS))
-        assert (code, {"oil-1", "gas-1"} <= set(names), "wind-1" in names) == (200, True, False)
-        # A group's owner, and somebody whom the gateway does not filter for.
-        assert listed(found.token("bob", USERS, "wind-owners")) == (200, ["wind-1"])
-        assert listed(found.token("eve"))[0] == 403
-        # What the API server is asked in the caller's name, it answers for the same user.
-        request = urllib.request.Request(
-            f"{url}/apis/authentication.k8s.io/v1/selfsubjectreviews",
-            data=b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}',
-            headers={
-                "Authorization": f"Bearer {found.token('alice', USERS)}",
-                "Content-Type": "application/json",
-            },
-        )
-        with urllib.request.urlopen(request, timeout=20) as got:
-            user = json.loads(got.read())["status"]["userInfo"]
-        assert (user["username"], USERS in user["groups"]) == ("alice", True)
-        for bad in (
-            found.token("alice", USERS, exp=int(time.time()) - 1),
-            found.token("alice", USERS, aud="vault"),
-            found.token("alice", USERS)[:-8] + "AAAAAAAA",
-            found.token(""),
-        ):
-            assert listed(bad)[0] == 401
-        assert questions(port) == before
-        # Names of the system are not taken from a token without the API server's word.
-        assert listed(found.token("system:admin", USERS))[0] in {200, 401, 403}
-        assert questions(port) == before + 1
-        # A new key is known to the API server at once, and soon here as well.
-        found.rotate("second")
-        assert listed(found.token("alice", USERS))[0] == 200
-        eventually(told_here, 30)
+        listed(found.token("alice", USERS, jti=str(time.time())))
+        return questions(port) == before
+
+    eventually(told_here)
+    before = questions(port)
+    code, names = listed(found.token("alice", USERS))
+    assert (code, {"oil-1", "gas-1"} <= set(names), "wind-1" in names) == (200, True, False)
+    # A group's owner, and somebody whom the gateway does not filter for.
+    assert listed(found.token("bob", USERS, "wind-owners")) == (200, ["wind-1"])
+    assert listed(found.token("eve"))[0] == 403
+    # What the API server is asked in the caller's name, it answers for the same user.
+    request = urllib.request.Request(
+        f"{url}/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        data=b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}',
+        headers={
+            "Authorization": f"Bearer {found.token('alice', USERS)}",
+            "Content-Type": "application/json",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=20) as got:
+        user = json.loads(got.read())["status"]["userInfo"]
+    assert (user["username"], USERS in user["groups"]) == ("alice", True)
+    for bad in (
+        found.token("alice", USERS, exp=int(time.time()) - 1),
+        found.token("alice", USERS, aud="vault"),
+        found.token("alice", USERS)[:-8] + "AAAAAAAA",
+        found.token(""),
+    ):
+        assert listed(bad)[0] == 401
+    assert questions(port) == before
+    # Names of the system are not taken from a token without the API server's word.
+    assert listed(found.token("system:admin", USERS))[0] in {200, 401, 403}
+    assert questions(port) == before + 1
+    # A new key is known to the API server at once, and soon here as well.
+    found.rotate("second")
+    assert listed(found.token("alice", USERS))[0] == 200
+    eventually(told_here, 30)
 
 
 def test_an_issuer_that_calls_itself_something_else_is_not_believed(found: Issuer) -> None:
