@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tenantry.core.templates.functions import (
     builtins,
+    cases,
     dicts,
     documents,
     encodings,
@@ -18,7 +19,7 @@ from tenantry.core.templates.functions import (
 )
 
 SUBJECTS = (
-    builtins, strings, words, lists, dicts, numbers, encodings, documents, expressions, versions,
+    builtins, strings, words, cases, lists, dicts, numbers, encodings, documents, expressions, versions,
     locations,
 )  # fmt: skip
 FUNCTIONS = registry.FUNCTIONS
