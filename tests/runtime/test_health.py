@@ -34,6 +34,13 @@ async def test_tells_what_is_wrong() -> None:
         wrong = ""
         assert await fetch(server, "/readyz") == (200, "ok")
         assert await fetch(server, "/readyz?verbose") == (200, "[+]caches ok\n[+]webhook ok\nok\n")
+        server.ready.note("leader", lambda: "waiting for the lease, held by one")
+        server.ready.note("nothing", lambda: "")
+        assert await fetch(server, "/readyz") == (200, "ok")
+        assert await fetch(server, "/readyz?verbose") == (
+            200,
+            "[+]caches ok\n[+]webhook ok\n[ ]leader waiting for the lease, held by one\nok\n",
+        )
         server.healthy.add("broken", broken)
         code, text = await fetch(server, "/healthz")
         assert code == 500

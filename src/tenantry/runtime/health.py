@@ -17,10 +17,19 @@ class Checks:
 
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
+        self._notes: dict[str, Check] = {}
 
     def add(self, name: str, check: Check) -> None:
         """Add a check."""
         self._checks[name] = check
+
+    def note(self, name: str, say: Check) -> None:
+        """Add something to be told with `?verbose` that makes nothing fail; "" when it is nothing."""
+        self._notes[name] = say
+
+    def noted(self) -> dict[str, str]:
+        """Return what is to be told, by name."""
+        return {name: text for name, say in self._notes.items() if (text := say())}
 
     def failing(self) -> dict[str, str]:
         """Return what is wrong, by name."""
@@ -78,7 +87,7 @@ class Server:
         async def handler(request: web.Request) -> web.Response:
             failing = checks.failing()
             if failing or "verbose" in request.query:
-                text = _report(checks.names(), failing)
+                text = _report(checks.names(), failing, checks.noted())
             else:
                 text = "ok"
             return web.Response(text=text, status=500 if failing else 200)
@@ -92,9 +101,10 @@ class Server:
         )
 
 
-def _report(names: list[str], failing: Mapping[str, str]) -> str:
+def _report(names: list[str], failing: Mapping[str, str], noted: Mapping[str, str]) -> str:
     lines = [
         f"[-]{name} failed: {failing[name]}" if name in failing else f"[+]{name} ok"
         for name in names
     ]
+    lines += [f"[ ]{name} {text}" for name, text in noted.items()]
     return "".join(f"{line}\n" for line in [*lines, "failed" if failing else "ok"])

@@ -18,10 +18,6 @@ K = TypeVar("K", bound=Hashable)
 class Order(Protocol[K]):
     """What `queue.Queue` needs of a lane."""
 
-    def __bool__(self) -> bool:
-        """Whether any key waits."""
-        ...
-
     def add(self, key: K, since: float) -> None:
         """Put a key that is not here at the end."""
         ...
@@ -40,9 +36,6 @@ class Lane(Generic[K]):
 
     def __init__(self) -> None:
         self._keys: collections.OrderedDict[K, float] = collections.OrderedDict()
-
-    def __bool__(self) -> bool:
-        return bool(self._keys)
 
     def add(self, key: K, since: float) -> None:
         """Put a key at the end."""
@@ -91,9 +84,6 @@ class FairLane(Generic[K]):
         self._lines: collections.OrderedDict[Hashable, collections.OrderedDict[K, float]] = (
             collections.OrderedDict()
         )
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
 
     def add(self, key: K, since: float) -> None:
         """Put a key at the end of its group's line."""

@@ -82,6 +82,12 @@ class Leadership:
         """Whether this process is the leader."""
         return self._elector.leading
 
+    def waits_for(self) -> str:
+        """Say what this process waits for to lead, "" once it does."""
+        if self.leading:
+            return ""
+        return f"waiting for the lease, held by {self._elector.holder or 'nobody yet'}"
+
     def start(self) -> None:
         """Begin to seek the lease; called in the main loop."""
         self._main = asyncio.get_running_loop()

@@ -186,6 +186,8 @@ class Manager:
                 timing=self.timing,
             )
             self._leader_metric.set(0, self._election.name)
+            if self._health is not None:
+                self._health.ready.note("leader", self._leadership.waits_for)
             self._leadership.start()
             await self._leadership.acquired()
             self._leader_metric.set(1, self._election.name)
