@@ -484,3 +484,15 @@ def test_a_part_that_is_being_left_is_waited_for() -> None:
     decided = made.run()
     assert [eviction.task.name for eviction in decided.evictions] == ["r-0"]
     assert [plan.task.name for plan in decided.plans] == ["j-0"]
+
+
+def test_devices_of_drivers_are_for_claims() -> None:
+    """A plain GPU comes from a device plugin; a node whose GPUs are claimed has none."""
+    made = claimed({"n": numbered(2)})
+    made.job("plain", "q", gpus=1)
+    made.seen.put_claim(claim("c", request(2)))
+    using(made, "j", "c", created=9.0)
+    made.run()
+    assert made.where() == {"j-0": "n"}
+    reason = made.engine.explain(("ns", "plain"))[0]
+    assert reason.details["nodes"] == {"node(s) had no devices of the requested kind": 1}

@@ -83,12 +83,20 @@ def _type_rules(
 ) -> plugin.NodeMask | None:
     """Return which nodes have devices of the kind that the task uses."""
     constraints = shape.constraints
+    slices = session.observed.slices_of
+
+    def claimed_only(node: specs.Node) -> bool:
+        # A driver offers its GPUs to claims; no device plugin hands them out.
+        return bool(slices.get(node.name)) and not node.allocatable.get("gpu")
+
     special = masks.cached(
         session,
         "device-types",
         lambda: masks.where(
             session,
-            lambda node: bool(node.mig) or node.dra or not node.gpu_memory_synced,
+            lambda node: (
+                bool(node.mig) or node.dra or not node.gpu_memory_synced or claimed_only(node)
+            ),
         ),
     )
     if not (constraints.legacy_mig or shape.mig or legacy.any() or special.any()):
@@ -99,6 +107,8 @@ def _type_rules(
         if constraints.legacy_mig:
             return False
         if shape.shared and node.dra:
+            return False
+        if (whole or shape.shared) and claimed_only(node):
             return False
         if shape.kind == shapes.MEMORY and not node.gpu_memory_synced:
             return False
