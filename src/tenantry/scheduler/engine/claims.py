@@ -65,8 +65,9 @@ class Claim:
 
 
 def identities(devices: Sequence[device_specs.Allocated]) -> list[Id]:
-    """Return the devices that nobody else may have."""
-    return [(item.driver, item.pool, item.device) for item in devices if not item.admin]
+    """Return the devices that are used by claims, each once; some may be had in parts."""
+    found = ((item.driver, item.pool, item.device) for item in devices if not item.admin)
+    return list(dict.fromkeys(found))
 
 
 def use(state: tables.Tables, found: Sequence[Claim], row: int, now: int) -> None:

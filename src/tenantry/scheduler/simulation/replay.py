@@ -55,15 +55,33 @@ def carry_out(seen: observed.Observed, decided: decisions.Decisions) -> None:
     for eviction in decided.evictions:
         task = dataclasses.replace(eviction.task, status=status.PENDING, node="", groups=())
         seen.put_task(task)
+        for name in task.constraints.claims:
+            _leave_claim(seen, task, name)
     for bind in decided.binds:
         task = dataclasses.replace(
             bind.task, status=status.RUNNING, node=bind.node, groups=bind.groups
         )
         seen.put_task(task)
+        for name, devices in bind.devices:
+            claim = seen.tables.claims.get((task.namespace, name))
+            if claim is not None:
+                users = dict.fromkeys((*claim.spec.reserved_for, task.name))
+                seen.put_claim(
+                    dataclasses.replace(claim.spec, allocated=devices, reserved_for=tuple(users))
+                )
     for key, started in decided.started.items():
         _amend(seen, key, started=started)
     for key, since in decided.stale_since.items():
         _amend(seen, key, stale_since=since)
+
+
+def _leave_claim(seen: observed.Observed, task: specs.Task, name: str) -> None:
+    """Take a pod off a claim; the last one leaves its devices free."""
+    claim = seen.tables.claims.get((task.namespace, name))
+    if claim is not None:
+        left = tuple(user for user in claim.spec.reserved_for if user != task.name)
+        allocated = claim.spec.allocated if left else ()
+        seen.put_claim(dataclasses.replace(claim.spec, allocated=allocated, reserved_for=left))
 
 
 def _amend(seen: observed.Observed, key: specs.Key, **change: Any) -> None:
