@@ -20,7 +20,11 @@ KEY = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 def test_keys_are_valid(name: str) -> None:
     value = NAMES[name]
     # Some annotations are followed by the name of a resource.
-    if name in {"RESOURCE_QUOTA_ANNOTATION", "RESOURCE_USED_ANNOTATION"}:
+    if name in {
+        "RESOURCE_QUOTA_ANNOTATION",
+        "RESOURCE_USED_ANNOTATION",
+        "OWNER_ROLES_ANNOTATION",
+    }:
         value += "/pods_v1"
     elif value.endswith("-"):
         value += "cpu"

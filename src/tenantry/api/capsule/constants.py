@@ -78,7 +78,15 @@ FORBIDDEN_ANNOTATIONS_ANNOTATION = "capsule.clastix.io/forbidden-namespace-annot
 FORBIDDEN_ANNOTATIONS_REGEX_ANNOTATION = "capsule.clastix.io/forbidden-namespace-annotations-regexp"
 #: On Tenants: refuse their deletion (before `spec.preventDeletion` existed).
 PROTECTED_ANNOTATION = "capsule.clastix.io/protected"
+#: On Tenants of v1beta1: freeze them; refuse wildcard host names; and, followed by ``/`` and an
+#: owner's place or `<kind>.<name>`, its roles.
 CORDON_ANNOTATION = "capsule.clastix.io/cordon"
+DENY_WILDCARD_ANNOTATION = "capsule.clastix.io/deny-wildcard"
+OWNER_ROLES_ANNOTATION = "clusterrolenames.capsule.clastix.io"
+#: Ours, on Tenants of v1beta1: what only v1beta2 can say.
+KEPT_ANNOTATION = "tenantry.io/v1beta2"
+#: Ours, on Tenants: when it is deleted, take finalizers off what is left in its namespaces.
+STRIP_ANNOTATION = "tenantry.io/strip-finalizers"
 #: On Tenants, followed by ``/<plural.group_version>``: how many may exist, and how many do.
 RESOURCE_QUOTA_ANNOTATION = "quota.resources.capsule.clastix.io"
 RESOURCE_USED_ANNOTATION = "used.resources.capsule.clastix.io"
