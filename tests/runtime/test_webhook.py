@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import pathlib
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -334,3 +335,36 @@ async def reached(bench: Bench, admin: kube.Client, namespace: str, hook: str) -
                 )
             except kube_errors.KubeError:
                 continue
+
+
+async def test_reviews_are_answered_to_known_callers_alone_conversions_to_anybody(
+    tmp_path: pathlib.Path,
+) -> None:
+    clients = authority.Authority.create("callers", time.time())
+    made = Bench(timing=timing.Timing().scaled(0.01), clients=clients.cert)
+    made.server.route_conversion("/convert", lambda obj, _: obj)
+    await made.server.start()
+    question = json.dumps(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "request": {"uid": "c-1", "desiredAPIVersion": "g/v2", "objects": []},
+        }
+    ).encode()
+    assert (await made.post("/allow", message()))[0] == 403
+    assert made.requests("/allow", "403") == 1
+    code, answer, _ = await made.post("/convert", question)
+    assert (code, answer["response"]["result"]["status"]) == (200, "Success")
+    await made.session.close()
+    for signer, code in ((clients, 200), (CA, 0)):
+        issued = signer.issue_client("caller", ["g"], time.time())
+        (tmp_path / "pair").write_bytes(issued.cert + issued.key)
+        context = ssl.create_default_context(cadata=CA.cert.decode())
+        context.load_cert_chain(tmp_path / "pair")
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            made.session = session
+            if code:
+                assert (await made.post("/allow", message()))[0] == code
+            else:
+                with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
+                    await made.post("/convert", question)
+    await made.server.stop()

@@ -122,8 +122,10 @@ class Server:
         """Build a server.
 
         :param clients: authorities (PEM) of which callers must present a certificate, so that
-            nobody but the API server is listened to; empty = anybody is
+            nobody but the API server is listened to; empty = anybody is. Conversions tell and
+            change nothing, and API servers ask for them without a certificate.
         """
+        self._known_only = bool(clients)
         self._host = host
         self._port = port
         self._timing = timing or timings.Timing()
@@ -196,7 +198,8 @@ class Server:
         self._watcher.load()
         app = web.Application(client_max_size=self._max_body)
         for path, handler in self._handlers.items():
-            app.router.add_post(path, self._endpoint(path, self._admission(path, handler)))
+            serve = self._admission(path, handler)
+            app.router.add_post(path, self._endpoint(path, serve, known_only=self._known_only))
         for path, convert in self._converters.items():
             app.router.add_post(path, self._endpoint(path, self._conversion(path, convert)))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
@@ -244,7 +247,7 @@ class Server:
         logger.info("webhook_stopped")
 
     def _endpoint(
-        self, path: str, serve: _Serve
+        self, path: str, serve: _Serve, *, known_only: bool = False
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         for code in ("200", "500"):
             self._total.inc(path, code, by=0)
@@ -254,7 +257,10 @@ class Server:
             began = self._last = loop.time()
             self._in_flight += 1
             try:
-                response = await self._serve(request, serve)
+                if known_only and not request.get_extra_info("peercert"):
+                    response = web.Response(status=403, text="only API servers are listened to")
+                else:
+                    response = await self._serve(request, serve)
             except web.HTTPException as error:
                 response = web.Response(status=error.status, text=error.reason)
             finally:
