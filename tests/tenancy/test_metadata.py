@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -337,3 +338,32 @@ def test_wanting_twice_is_wanting_once(
     assert desired(owner, {**found, **once.labels}) == once
     assert once.labels.items() >= {**OWN, **first}.items()
     assert metadata.check_required(owner, None, once) is None
+
+
+def test_hints_about_classes_registries_and_forbidden_keys() -> None:
+    owner = msgspec.convert(
+        {
+            "metadata": {
+                "name": "oil",
+                "annotations": {
+                    "capsule.clastix.io/forbidden-namespace-labels": "a.io/x,b",
+                    "capsule.clastix.io/forbidden-namespace-annotations-regexp": "^c",
+                    "other": "stays",
+                },
+            },
+            "spec": {
+                "ingressOptions": {"allowedClasses": {"allowed": ["b", "a"], "allowedRegex": "^i"}},
+                "storageClasses": {"allowed": ["fast"], "default": "fast"},
+                "containerRegistries": {"allowedRegex": "^r"},
+            },
+        },
+        tenant.Tenant,
+    )
+    assert metadata.desired(owner, "oil-a", metadata.Metadata({}, {})).annotations == {
+        "capsule.clastix.io/ingress-classes": "b,a",
+        "capsule.clastix.io/ingress-classes-regexp": "^i",
+        "capsule.clastix.io/storage-classes": "fast",
+        "capsule.clastix.io/allowed-registries-regexp": "^r",
+        "capsule.clastix.io/forbidden-namespace-labels": "a.io/x,b",
+        "capsule.clastix.io/forbidden-namespace-annotations-regexp": "^c",
+    }

@@ -70,12 +70,52 @@ def desired(owner: tenant.Tenant, name: str, found: Metadata) -> Metadata:
     kept = labelling.kept(rules, compiling.NAMESPACE)
     labels.update(kept["labels"])
     annotations.update(kept["annotations"])
+    annotations.update(_hints(owner))
     if spec.node_selector:
         annotations[constants.NODE_SELECTOR_ANNOTATION] = node_selector(spec.node_selector)
     labels[constants.TENANT_LABEL] = owner.metadata.name
     if name:
         labels[constants.NAME_LABEL] = name
     return Metadata(labels, annotations)
+
+
+#: On Tenants of earlier releases, told to their namespaces as they stand.
+_COPIED = (
+    constants.FORBIDDEN_LABELS_ANNOTATION,
+    constants.FORBIDDEN_LABELS_REGEX_ANNOTATION,
+    constants.FORBIDDEN_ANNOTATIONS_ANNOTATION,
+    constants.FORBIDDEN_ANNOTATIONS_REGEX_ANNOTATION,
+)
+
+
+def _hints(owner: tenant.Tenant) -> Iterator[tuple[str, str]]:
+    """Yield what people and tools look up on a namespace: the classes and registries it may use."""
+    spec = owner.spec
+    ingresses = spec.ingress_options.allowed_classes if spec.ingress_options is not None else None
+    for listed, names, expression in (
+        (
+            ingresses,
+            constants.INGRESS_CLASSES_ANNOTATION,
+            constants.INGRESS_CLASSES_REGEX_ANNOTATION,
+        ),
+        (
+            spec.storage_classes,
+            constants.STORAGE_CLASSES_ANNOTATION,
+            constants.STORAGE_CLASSES_REGEX_ANNOTATION,
+        ),
+        (
+            spec.container_registries,
+            constants.REGISTRIES_ANNOTATION,
+            constants.REGISTRIES_REGEX_ANNOTATION,
+        ),
+    ):
+        if listed is not None and listed.allowed:
+            yield names, ",".join(listed.allowed)
+        if listed is not None and listed.allowed_regex:
+            yield expression, listed.allowed_regex
+    for key in _COPIED:
+        if key in owner.metadata.annotations:
+            yield key, owner.metadata.annotations[key]
 
 
 def _additional(
