@@ -1,4 +1,4 @@
-"""Measure what `benchmarks.gateway` does not: reviews, rules, a mix, bursts, watches, workers.
+"""Measure what `benchmarks.gateway` does not: reviews, rules, nodes, a mix, bursts, watches, workers.
 
     python -m benchmarks.gateway_more [--json FILE] [--seconds S] [--rounds N]
 
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvloop
-from benchmarks import gateway
+from benchmarks import gateway, gateway_given
 
 from tenantry.httpproxy import framing, heads
 from tenantry.kube import client as kube
@@ -232,60 +232,15 @@ def asked() -> dict[str, tuple[list[Ask], int]]:
         body=b"{}",
     )  # fmt: skip
     rule = Ask(selected, f"{selected}?labelSelector=kubernetes.io%2Fbootstrapping%3Drbac-defaults")
+    nodes = Ask("/api/v1/nodes", f"/api/v1/nodes?labelSelector=pool%3D{gateway_given.POOL}")
     return {
         "reviews-30": (REVIEWS, 30),
         "rule-8": ([rule], 8),
+        "nodes-8": ([nodes], 8),
         "mix-16": (
             [inside] * 12 + REVIEWS[:3] + [namespaces] * 2 + [everywhere] * 2 + [write], 16
         ),
     }  # fmt: skip
-
-
-async def prepare(world: gateway.World) -> None:
-    """Give the owner a rule, and have PATCH taken for a merge."""
-    async with kube.Client(world.plane.config()) as admin:
-        body = {
-            "apiVersion": "capsule.clastix.io/v1beta1",
-            "kind": "GlobalProxySettings",
-            "metadata": {"name": "bench"},
-            "spec": {
-                "rules": [
-                    {
-                        "subjects": [
-                            {
-                                "kind": "ServiceAccount",
-                                "name": "system:serviceaccount:default:owner",
-                            }
-                        ],
-                        "clusterResources": [
-                            {
-                                "apiGroups": ["rbac.authorization.k8s.io"],
-                                "resources": ["clusterroles"],
-                                "selector": {
-                                    "matchLabels": {"kubernetes.io/bootstrapping": "rbac-defaults"}
-                                },
-                            }
-                        ],
-                    }
-                ]
-            },
-        }
-        path = "/apis/capsule.clastix.io/v1beta1/globalproxysettings"
-        await admin.request("POST", path, body=json.dumps(body).encode())
-        role = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": "bench-read", "labels": {"gateway.tenantry.io/aggregate": "true"}},
-            "rules": [
-                {
-                    "apiGroups": ["rbac.authorization.k8s.io"],
-                    "resources": ["clusterroles"],
-                    "verbs": ["get", "list", "watch"],
-                }
-            ],
-        }
-        path = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-        await admin.request("POST", path, body=json.dumps(role).encode())
 
 
 async def events(world: gateway.World, way: gateway.Way, *, count: int, seconds: float) -> Object:
@@ -410,8 +365,8 @@ def main() -> None:
     with gateway.built() as baseline, tempfile.TemporaryDirectory() as folder:
         world = gateway.World(pathlib.Path(folder), baseline)
         try:
-            asyncio.run(prepare(world))
-            # Discovery and the rule have to arrive.
+            asyncio.run(gateway_given.prepare(world))
+            # Discovery, the rule and the tenant's nodes have to arrive.
             time.sleep(2)
             result = run(
                 world, seconds=options.seconds, rounds=options.rounds, watches=options.watches
