@@ -77,6 +77,15 @@ def hook(**changes: Any) -> list[doctor.Hook]:
             {"certificates": [doctor.Certificate(name="tls", begins=0, ends=NOW + DAY)]},
             "warning", "certificates", "was not renewed",
         ),
+        (
+            {"certificates": [doctor.Certificate(name="a/b", begins=0, ends=0, broken="no PEM")]},
+            "error", "certificates", "is no certificate: no PEM",
+        ),
+        (   # valid for a day, and issued an hour ago: well
+            {"certificates": [doctor.Certificate(
+                name="tls", begins=NOW - 3600, ends=NOW + 23 * 3600)]},
+            "ok", "certificates", "is valid until",
+        ),
         ({"hooks": []}, "error", "webhooks", "no webhook leads to Tenantry"),
         ({"hooks": hook(trusted=False)}, "error", "webhooks", "does not trust"),
         ({"hooks": hook(trusted=False, fails_closed=False)}, "warning", "webhooks", "caBundle"),
@@ -111,6 +120,17 @@ def test_what_is_wrong_is_said_with_a_remedy(
     assert doctor.worst(findings) == severity
 
 
+def test_a_standby_says_whose_lease_it_waits_for() -> None:
+    role = doctor.Role(address="http://x", failing=(), noted=("leader waiting for the lease",))
+    (found,) = (
+        each
+        for each in doctor.examine(dataclasses.replace(WELL, roles=[role]))
+        if each.check == "roles"
+    )
+    assert found.severity == "ok"
+    assert found.message.endswith("; leader waiting for the lease")
+
+
 def test_a_lease_is_judged_by_the_servers_clock() -> None:
     late = dataclasses.replace(
         WELL,
@@ -132,3 +152,21 @@ def test_trust_means_signed_by() -> None:
     assert not facts.trusts(other.cert + again.cert, leaf)
     assert not facts.trusts(b"", leaf)
     assert not facts.trusts(ours.cert, b"")
+
+
+@pytest.mark.parametrize(
+    ("owner", "says"),
+    [
+        (doctor.Owner.PLATFORM, "kubectl -n capsule-system delete secret mine"),
+        (doctor.Owner.OTHERS, "kubectl -n capsule-system describe secret mine"),
+        (doctor.Owner.YOU, "get a new kubeconfig"),
+    ],
+)
+def test_who_has_to_renew_a_certificate_is_told_how(owner: doctor.Owner, says: str) -> None:
+    late = doctor.Certificate(name="mine/tls.crt", begins=0, ends=NOW - 1, owner=owner)
+    (found,) = (
+        each
+        for each in doctor.examine(dataclasses.replace(WELL, certificates=[late]))
+        if each.check == "certificates"
+    )
+    assert says in found.remedy

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click import testing as click_testing
 
-from tenantry.apps import certificates, hooks
+from tenantry.apps import certificates, facts, hooks
 from tenantry.cli import main
 from tenantry.kube import client as kube
 from tenantry.local import testing
@@ -25,7 +28,7 @@ def doctor(plane: testing.Plane, *args: str) -> tuple[int, str]:
         standalone_mode=False,
         catch_exceptions=False,
     )
-    return result.return_value, result.output
+    return result.return_value, result.stdout
 
 
 def errors(output: str) -> dict[str, list[str]]:
@@ -95,3 +98,36 @@ def test_an_unreachable_server_is_a_finding(plane: testing.Plane, tmp_path: Any)
     )
     assert result.return_value == 3
     assert set(errors(result.output)) == {"server"}
+
+
+def test_a_server_that_does_not_answer_is_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tenantry.cli import doctor as command
+
+    assert (command.PATIENCE, facts.FIRST) == (1.0, 5.0)
+    monkeypatch.setattr(command, "PATIENCE", 0.05)
+    monkeypatch.setattr(facts, "FIRST", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+        address = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        given = tmp_path / "config"
+        given.write_text(
+            json.dumps(
+                {
+                    "current-context": "a",
+                    "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                    "clusters": [{"name": "a", "cluster": {"server": address}}],
+                    "users": [{"name": "a", "user": {"token": "t"}}],
+                }
+            )
+        )
+        began = time.monotonic()
+        result = click_testing.CliRunner().invoke(
+            main.command, ["doctor", "--kubeconfig", str(given), "-o", "json"],
+            standalone_mode=False, catch_exceptions=False,
+        )  # fmt: skip
+        assert time.monotonic() - began < 4
+    assert result.return_value == 3
+    assert result.stderr == f"asking {address} ...\n"
+    (found,) = [each for each in json.loads(result.stdout)["findings"] if each["check"] == "server"]
+    assert "no answer" in found["message"]

@@ -7,6 +7,7 @@ gathered is a finding too, never a reason to be silent.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -19,8 +20,8 @@ LOWEST = (1, 33)
 COMFORTABLE = (1, 35)
 #: Seconds of difference between two clocks that certificates and tokens forgive.
 SKEW = 60.0
-#: Seconds before its end at which a certificate should long have been renewed.
-RENEWAL = 14 * 86400.0
+#: Seconds before its end, and part of its life, at which a certificate should have been renewed.
+RENEWAL, LATE = 14 * 86400.0, 0.2
 #: Seconds without a word from the API server; bookmarks come every minute.
 LAG = 90.0
 
@@ -60,6 +61,17 @@ class Hook:
     fails_closed: bool
 
 
+class Owner(enum.Enum):
+    """Who renews a certificate."""
+
+    PLATFORM = enum.auto()
+    """The webhook role."""
+    OTHERS = enum.auto()
+    """Whoever made the Secret."""
+    YOU = enum.auto()
+    """Who runs this command: it is that of their credentials."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Certificate:
     """The validity of one certificate, in wall-clock seconds."""
@@ -67,6 +79,9 @@ class Certificate:
     name: str
     begins: float
     ends: float
+    owner: Owner = Owner.PLATFORM
+    #: Why it cannot be read.
+    broken: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +104,8 @@ class Role:
     failing: tuple[str, ...] | None
     #: Seconds since each informer heard from the API server.
     heard: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    #: What it says besides, such as whose lease it waits for.
+    noted: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,17 +225,15 @@ def _kinds(facts: Facts) -> Iterator[Finding]:
 
 def _certificates(facts: Facts) -> Iterator[Finding]:
     yield from unknown(facts, "certificates")
-    remedy = (
-        f"restart the webhook role; if that does not help: kubectl -n {facts.namespace}"
-        " delete secret tenantry-webhook-tls"
-    )
     for one in facts.certificates or ():
         severity: Severity = "ok"
-        if facts.now >= one.ends:
+        if one.broken:
+            severity, message = "error", f"is no certificate: {one.broken}"
+        elif facts.now >= one.ends:
             severity, message = "error", f"expired at {clock.rfc3339(one.ends)}"
         elif facts.now < one.begins:
             severity, message = "error", f"is valid only from {clock.rfc3339(one.begins)}"
-        elif one.ends - facts.now < RENEWAL:
+        elif one.ends - facts.now < min(RENEWAL, LATE * (one.ends - one.begins)):
             severity, message = "warning", f"ends at {clock.rfc3339(one.ends)} and was not renewed"
         else:
             message = f"is valid until {clock.rfc3339(one.ends)}"
@@ -227,8 +242,23 @@ def _certificates(facts: Facts) -> Iterator[Finding]:
             check="certificates",
             subject=one.name,
             message=message,
-            remedy="" if severity == "ok" else remedy,
+            remedy="" if severity == "ok" else _renewal(one, facts.namespace),
         )
+
+
+def _renewal(one: Certificate, namespace: str) -> str:
+    secret = one.name.partition("/")[0]
+    if one.owner is Owner.YOU:
+        return "get a new kubeconfig: soon or now this certificate opens nothing any more"
+    if one.owner is Owner.OTHERS:
+        return (
+            "have it issued anew by what made the Secret (cert-manager, a script):"
+            f" kubectl -n {namespace} describe secret {secret}"
+        )
+    return (
+        "restart the webhook role; if that does not help:"
+        f" kubectl -n {namespace} delete secret {secret}"
+    )
 
 
 def _hooks(facts: Facts) -> Iterator[Finding]:
@@ -350,7 +380,8 @@ def _roles(facts: Facts) -> Iterator[Finding]:
                     **about,
                 )
         if not role.failing and all(each <= LAG for each in role.heard.values()):
-            yield Finding(severity="ok", message="is ready, its caches are current", **about)
+            also = "".join(f"; {each}" for each in role.noted)
+            yield Finding(severity="ok", message=f"is ready, its caches are current{also}", **about)
 
 
 CHECKS: tuple[Callable[[Facts], Iterator[Finding]], ...] = (

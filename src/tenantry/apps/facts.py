@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from tenantry.api import resources
-from tenantry.apps import certificates, doctor, hooks, permissions
+from tenantry.apps import certificates, doctor, hooks, permissions, validity
 from tenantry.core import clock
 from tenantry.core import errors as core_errors
 from tenantry.kube import access, discovery, errors
@@ -29,6 +29,8 @@ Object = dict[str, Any]
 #: Access reviews under way at a time.
 _AT_ONCE = 16
 _TIMEOUT = 10.0
+#: Seconds for the first question: without an answer to it there is nothing else to ask.
+FIRST = 5.0
 _HEARD = re.compile(r'^informer_silence_seconds\{resource="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
@@ -54,22 +56,32 @@ async def gather(
             problems[check] = str(error)
             return None
 
-    version = await ask("server", discovery.version(client, timeout=_TIMEOUT))
+    version = await ask("server", discovery.version(client, timeout=FIRST))
     roles = tuple(await asyncio.gather(*(_role(address) for address in probes)))
     if version is None:
         return dataclasses.replace(facts, problems=problems, roles=roles)
-    secret = await ask("certificates", _secret(client, namespace))
-    leaf = secret.get("tls.crt", b"") if secret else b""
+    # The clock first and alone: others at the same time would make its answer late.
+    skew = await ask("clock", _skew(client, wall))
+    secrets, configurations, kinds, called, missing, leases = await asyncio.gather(
+        ask("certificates", validity.secrets(client, namespace, _TIMEOUT)),
+        ask("webhooks", _configurations(client)),
+        ask("kinds", _kinds(client)),
+        _call(client),
+        ask("permissions", _missing(client, namespace)),
+        ask("leases", _leases(client, namespace)),
+    )
+    leaf = (secrets or {}).get(certificates.SECRET, {}).get("tls.crt", b"")
+    known = [*validity.of_identity(client.config), *validity.of_secrets(secrets or {})]
     return dataclasses.replace(
         facts,
         version=(int(version.major or 0), int(version.minor.rstrip("+") or 0)),
-        skew=await ask("clock", _skew(client, wall)),
-        kinds=await ask("kinds", _kinds(client)),
-        certificates=_certificates(secret) if secret is not None else None,
-        hooks=await ask("webhooks", _hooks(client, leaf)),
-        called=await _call(client),
-        missing=await ask("permissions", _missing(client, namespace)),
-        leases=await ask("leases", _leases(client, namespace)),
+        skew=skew,
+        kinds=kinds,
+        certificates=known,
+        hooks=_hooks(configurations, leaf) if configurations is not None else None,
+        called=called,
+        missing=missing,
+        leases=leases,
         problems=problems,
         roles=roles,
     )
@@ -103,50 +115,30 @@ async def _kinds(client: clients.Client) -> dict[str, doctor.Kind]:
     return found
 
 
-async def _secret(client: clients.Client, namespace: str) -> dict[str, bytes]:
-    try:
-        found = await client.get(
-            resources.SECRETS, certificates.SECRET, namespace, timeout=_TIMEOUT
-        )
-    except errors.NotFound:
-        return {}
-    return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-
-
-def _certificates(secret: Mapping[str, bytes]) -> list[doctor.Certificate]:
+async def _configurations(client: clients.Client) -> list[Object]:
     found = []
-    for key in ("ca.crt", "tls.crt"):
-        # The first of a bundle is the one in use; older ones may run out.
-        for each in x509.load_pem_x509_certificates(secret[key])[:1] if secret.get(key) else ():
-            begins, ends = each.not_valid_before_utc, each.not_valid_after_utc
-            found.append(
-                doctor.Certificate(
-                    name=f"{certificates.SECRET}/{key}",
-                    begins=begins.timestamp(),
-                    ends=ends.timestamp(),
-                )
-            )
+    for resource in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS):
+        found += _decoded((await client.list(resource, timeout=_TIMEOUT)).items)
     return found
 
 
-async def _hooks(client: clients.Client, leaf: bytes) -> list[doctor.Hook]:
+def _hooks(configurations: Iterable[Object], leaf: bytes) -> list[doctor.Hook]:
     found = []
-    for resource in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS):
-        for configuration in _decoded((await client.list(resource, timeout=_TIMEOUT)).items):
-            name = configuration["metadata"]["name"]
-            for hook in configuration.get("webhooks") or ():
-                service = hook["clientConfig"].get("service") or {}
-                if name != hooks.NAME and service.get("name") != hooks.SERVICE:
-                    continue
-                bundle = base64.b64decode(hook["clientConfig"].get("caBundle") or "")
-                found.append(
-                    doctor.Hook(
-                        configuration=name,
-                        name=hook["name"],
-                        trusted=trusts(bundle, leaf),
-                        fails_closed=hook.get("failurePolicy") != "Ignore",
-                    )
+    for configuration in configurations:
+        name = configuration["metadata"]["name"]
+        for hook in configuration.get("webhooks") or ():
+            service = hook["clientConfig"].get("service") or {}
+            if name != hooks.NAME and service.get("name") != hooks.SERVICE:
+                continue
+            bundle = base64.b64decode(hook["clientConfig"].get("caBundle") or "")
+            found.append(
+                doctor.Hook(
+                    configuration=name,
+                    name=hook["name"],
+                    trusted=trusts(bundle, leaf),
+                    fails_closed=hook.get("failurePolicy") != "Ignore",
                 )
+            )
     return found
 
 
@@ -246,6 +238,7 @@ async def _role(address: str) -> doctor.Role:
         address=address,
         failing=tuple(line.removeprefix("[-]") for line in lines if line.startswith("[-]")),
         heard={resource: float(seconds) for resource, seconds in _HEARD.findall(metrics)},
+        noted=tuple(line.removeprefix("[ ]") for line in lines if line.startswith("[ ]")),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import textwrap
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import click
 from tenantry.api.capsule import constants
 from tenantry.cli import crds, options, printers
 
+#: Seconds of silence before it is said what is waited for.
+PATIENCE = 1.0
 MARKS = {"ok": "ok", "warning": "warning", "error": "ERROR"}
 
 
@@ -44,7 +47,7 @@ def command(
     from tenantry.apps import doctor
 
     credentials = options.credentials(kubeconfig, context)
-    facts = asyncio.run(_gather(credentials, namespace, probes))
+    facts = asyncio.run(_patiently(_gather(credentials, namespace, probes), credentials.server))
     findings = doctor.examine(facts)
     severity = doctor.worst(findings)
     value = {"severity": severity, "findings": [dataclasses.asdict(each) for each in findings]}
@@ -52,6 +55,19 @@ def command(
     printers.show(value, output, lambda: _text(shown, findings))
     # Not standalone: what a command returns is the exit code.
     return doctor.EXIT_CODES[severity]
+
+
+async def _patiently(gathering: Coroutine[Any, Any, Any], server: str) -> Any:
+    """Say what is waited for when that takes a moment; on stderr, which nobody parses."""
+
+    def say() -> None:
+        click.echo(f"asking {server} ...", err=True)
+
+    timer = asyncio.get_running_loop().call_later(PATIENCE, say)
+    try:
+        return await gathering
+    finally:
+        timer.cancel()
 
 
 async def _gather(credentials: Any, namespace: str, probes: tuple[str, ...]) -> Any:
