@@ -97,7 +97,7 @@ def test_an_unreachable_server_is_a_finding(plane: testing.Plane, tmp_path: Any)
         catch_exceptions=False,
     )
     assert result.return_value == 3
-    assert set(errors(result.output)) == {"server"}
+    assert set(errors(result.stdout)) == {"server"}
 
 
 def test_a_server_that_does_not_answer_is_named_at_once(
