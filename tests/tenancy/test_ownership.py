@@ -290,3 +290,21 @@ def test_a_reference_of_any_version_counts() -> None:
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"},
     ]}}  # fmt: skip
     assert assignment.of(old).references == (("a", "u"),)
+
+
+@pytest.mark.parametrize(
+    ("requester", "proposed", "judged"),
+    [
+        pytest.param(BOSS, "a", None, id="an administrator, who leaves the label alone"),
+        pytest.param(ALICE, "a", ownership.INCOMPLETE, id="the owner of the new tenant"),
+        pytest.param(ROOT, None, ownership.INCOMPLETE, id="a cluster-admin"),
+    ],
+)
+def test_who_ties_a_restored_namespace_to_the_tenant_of_its_label(
+    requester: identity.Requester, proposed: str | None, judged: str | None
+) -> None:
+    """After a restore tenants have other uids (specs/capsule 8, row 29)."""
+    stored = namespace("n", "a", "a/old")
+    known = evidence(requester, A, B)
+    assert outcome(ownership.rebind(stored, namespace("n", "a"), known)) == proposed
+    assert outcome(ownership.validate_update(stored, IN_A, known)) == judged
