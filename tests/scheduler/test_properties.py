@@ -290,7 +290,10 @@ def test_observed_equals_rebuilt(given: dict[str, Any], seed: int) -> None:
 def _opened_session(made: world.World) -> Any:
     from tenantry.scheduler.engine import session
 
-    return session.Session(made.seen, made.engine.config, now=world.NOW)
+    opened = session.Session(made.seen, made.engine.config, now=world.NOW)
+    for _ in opened.opening():
+        pass
+    return opened
 
 
 def _opened(made: world.World) -> Any:

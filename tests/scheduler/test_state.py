@@ -36,6 +36,7 @@ def test_rolling_back_restores_everything(seed: int) -> None:
         made.job(f"r{index}", "q", on=f"n{rng.randrange(3)}", gpus=rng.choice([1, 0.5]))
         made.job(f"p{index}", "q", gpus=rng.choice([1, 0.5, 2]), pods=rng.choice([1, 2]))
     opened = session.Session(made.seen, made.engine.config, now=world.NOW)
+    assert len(list(opened.opening())) == len(made.engine.config.plugins)
     before = picture(opened)
     journal = statement.Statement(opened)
     marks: list[tuple[int, Any]] = []

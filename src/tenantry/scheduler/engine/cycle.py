@@ -59,13 +59,19 @@ class Engine:
         The caller folds events only between cycles. An exception in an action or plugin ends that
         action; what it had not committed is undone, because a session is a copy.
         """
-        begun = clock()
+        begun = mark = clock()
+        longest = 0.0
         if self.last is not None:
             self.last.retire()
         try:
             opened = session.Session(
                 seen, self.config, now=now, clock=clock, pending_writes=pending_writes
             )
+            for _ in opened.opening():
+                if clock() - mark > self._pace:
+                    longest = max(longest, clock() - mark)
+                    yield
+                    mark = clock()
         except Exception as problem:
             # A plugin that cannot open would change what the others mean: decide nothing.
             self.last, self.result = None, decisions.Decisions(tables.Tables())
@@ -73,11 +79,10 @@ class Engine:
             return
         self.last, made = opened, opened.decisions
         self.result = made
-        mark = clock()
-        made.timings.append(decisions.Timing("snapshot", mark - begun))
-        made.longest_slice = mark - begun
+        made.timings.append(decisions.Timing("snapshot", clock() - begun))
+        made.longest_slice = max(longest, clock() - mark)
         # On thousands of nodes a copy of the state is most of a slice.
-        if made.longest_slice > self._pace:
+        if clock() - mark > self._pace:
             yield
             mark = clock()
         budget = self.config.cycle_budget

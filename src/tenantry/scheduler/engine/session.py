@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from tenantry.scheduler.engine import (
     assumed,
@@ -82,7 +82,11 @@ class Session:
         self.evictable: dict[str, list[JobState]] = {}
         #: Scratch space of plugins, by plugin name.
         self.notes: dict[str, object] = {}
-        for choice in settings.plugins:
+
+    def opening(self) -> Iterator[None]:
+        """Open the plugins, each in a step: with thousands of claims that takes a while."""
+        for choice in self.config.plugins:
+            yield
             registry.make_plugin(choice.name, choice.arguments).open(self)
 
     def retire(self) -> None:
