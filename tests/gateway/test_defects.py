@@ -2,8 +2,8 @@
 
 The others have their tests beside what they are about: D1 test_handler, test_plane; D2 test_identity,
 test_plane; D3, D4 test_decide, test_matrix; D5, D7, D10, D11 test_decide; D6 test_plane; D8 test_reviews;
-D9 test_plane, test_matrix; D14 test_plane; D15 test_handler; D16 test_handler, test_modes; D18
-test_forwarding (drain), test_workers.
+D9 test_plane, test_matrix; D13 httpproxy/test_fetch; D14 test_plane; D15 test_handler; D16 test_handler,
+test_modes; D18 httpproxy/test_forwarding (drain), test_workers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from tenantry.api.capsule import constants
 
 from . import harness
-from .harness import USERS, World
+from .harness import USERS, Caller, World
 from .test_modes import gateway
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
@@ -78,23 +78,21 @@ def test_discovery_bears_what_is_broken_and_sees_what_is_new(world: World, tmp_p
         # One starts although the group does not answer, and one that runs goes on.
         with gateway(world, tmp_path, "--enable-ssl=false"):
             world.plane.run("create", "-f", "-", stdin=json.dumps(custom("gadgets")))
-            alice = world.kubeconfig("alice", USERS)
+            alice = Caller(world.kubeconfig("alice", USERS))
             body = {
                 "apiVersion": "example.com/v1",
                 "kind": "Gadget",
                 "metadata": {"name": "g", "namespace": "oil-1"},
             }
-            create = ("create", "-f", "-")
-            harness.eventually(
-                lambda: (
-                    world.run(alice, *create, stdin=json.dumps(body), check=False).returncode == 0
-                ),
-                30,
-            )
-            everywhere = ("get", "gadgets", "-A", "-o", "name")
-            harness.eventually(
-                lambda: world.run(alice, *everywhere, check=False).stdout.endswith("/g\n"), 30
-            )
+            there = "/apis/example.com/v1/namespaces/oil-1/gadgets"
+            harness.eventually(lambda: alice.ask("POST", there, body)[0] == 201, 30)
+
+            def shown() -> bool:
+                code, found = alice.ask("GET", "/apis/example.com/v1/gadgets")
+                return code == 200 and [one["metadata"]["name"] for one in found["items"]] == ["g"]
+
+            harness.eventually(shown, 30)
+            alice.close()
     finally:
         world.plane.run("delete", "apiservice", "v1.broken.example.com")
         world.plane.run("delete", "crd", "gadgets.example.com", check=False)

@@ -65,48 +65,54 @@ def namespaces(url: str, **headers: str) -> tuple[int, list[str]]:
             return error.code, []
 
 
-def test_a_certificate_that_a_trusted_proxy_names(world: World, tmp_path: Path) -> None:
+XFCC = ("--enable-ssl=false", "--auth-preferred-types=XForwardedClientCert,BearerToken")
+
+
+@pytest.fixture(scope="module")
+def serving(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Run one that believes a proxy, and knows the keys of service accounts; give its port."""
+    keys = world.plane.platform.paths.pki / "service-account.crt"
+    options = (
+        *XFCC, "--trusted-proxy-cidrs=127.0.0.0/8", f"--service-account-key-file={keys}",
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+    )  # fmt: skip
+    with gateway(world, tmp_path_factory.mktemp("modes"), *options) as port:
+        yield port
+
+
+def test_a_certificate_that_a_trusted_proxy_names(world: World, serving: int) -> None:
     pki = world.plane.platform.paths.pki
     ca = authority.Authority.load((pki / "ca.crt").read_bytes(), (pki / "ca.key").read_bytes())
     alice = ca.issue_client("alice", [USERS], time.time()).cert
     value = f'By=x;Cert="{parse.quote(alice.decode(), safe="")}";Subject="CN=alice"'
-    options = ("--enable-ssl=false", "--auth-preferred-types=XForwardedClientCert,BearerToken")
-    with gateway(world, tmp_path, *options, "--trusted-proxy-cidrs=127.0.0.0/8") as port:
-        url = f"http://127.0.0.1:{port}"
-        code, names = namespaces(url, **{"X-Forwarded-Client-Cert": value})
-        assert (code, {"oil-1", "gas-1"} <= set(names), "wind-1" in names) == (200, True, False)
-        assert namespaces(url)[0] == 401
-        assert namespaces(url, **{"X-Forwarded-Client-Cert": f"{value},{value}"})[0] == 401
-        # Defect D16: whatever certificate a header held was believed.
-        other = authority.Authority.create("other", time.time())
-        forged = other.issue_client("alice", [USERS], time.time()).cert
-        quoted = parse.quote(forged.decode(), safe="")
-        assert namespaces(url, **{"X-Forwarded-Client-Cert": f'Cert="{quoted}"'})[0] == 401
-        refused = gateway_refused(world, *options)
-        assert "trusted-proxy-cidrs" in refused
+    url = f"http://127.0.0.1:{serving}"
+    code, names = namespaces(url, **{"X-Forwarded-Client-Cert": value})
+    assert (code, {"oil-1", "gas-1"} <= set(names), "wind-1" in names) == (200, True, False)
+    assert namespaces(url)[0] == 401
+    assert namespaces(url, **{"X-Forwarded-Client-Cert": f"{value},{value}"})[0] == 401
+    # Defect D16: whatever certificate a header held was believed.
+    other = authority.Authority.create("other", time.time())
+    forged = other.issue_client("alice", [USERS], time.time()).cert
+    quoted = parse.quote(forged.decode(), safe="")
+    assert namespaces(url, **{"X-Forwarded-Client-Cert": f'Cert="{quoted}"'})[0] == 401
 
 
-def gateway_refused(world: World, *options: str) -> str:
-    """Start one that must not start; return what it says."""
+def test_who_would_believe_everybody_does_not_start(world: World) -> None:
     kubeconfig = world.plane.platform.paths.kubeconfig("gateway")
     done = subprocess.run(
-        [sys.executable, "-m", "tenantry", "gateway", f"--kubeconfig={kubeconfig}", *options],
+        [sys.executable, "-m", "tenantry", "gateway", f"--kubeconfig={kubeconfig}", *XFCC],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    return done.stderr
+    assert "trusted-proxy-cidrs" in done.stderr
 
 
-def test_service_accounts_are_told_without_a_question(world: World, tmp_path: Path) -> None:
-    keys = world.plane.platform.paths.pki / "service-account.crt"
-    issuer = "--service-account-issuer=https://kubernetes.default.svc.cluster.local"
-    options = ("--enable-ssl=false", f"--service-account-key-file={keys}", issuer)
+def test_service_accounts_are_told_without_a_question(world: World, serving: int) -> None:
     token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
-    with gateway(world, tmp_path, *options) as port:
-        url = f"http://127.0.0.1:{port}"
-        code, names = namespaces(url, Authorization=f"Bearer {token}")
-        assert (code, {"oil-1", "oil-2"} <= set(names), "gas-1" in names) == (200, True, False)
-        forged = token[:-8] + "AAAAAAAA"
-        assert namespaces(url, Authorization=f"Bearer {forged}")[0] == 401
-        with urllib.request.urlopen(f"http://127.0.0.1:{port + 1}/metrics", timeout=10) as got:
-            assert "\ngateway_identity_questions 0\n" in got.read().decode()
+    url = f"http://127.0.0.1:{serving}"
+    code, names = namespaces(url, Authorization=f"Bearer {token}")
+    assert (code, {"oil-1", "oil-2"} <= set(names), "gas-1" in names) == (200, True, False)
+    forged = token[:-8] + "AAAAAAAA"
+    assert namespaces(url, Authorization=f"Bearer {forged}")[0] == 401
+    with urllib.request.urlopen(f"http://127.0.0.1:{serving + 1}/metrics", timeout=10) as got:
+        assert "\ngateway_identity_questions 0\n" in got.read().decode()
