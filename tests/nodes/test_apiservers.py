@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tenantry.apps import apiservers as asking
-from tenantry.kube import config
-from tenantry.local import testing
 from tenantry.nodes import apiservers
 
 Object = dict[str, Any]
@@ -118,35 +113,3 @@ def test_what_a_server_does_otherwise(odd: Object, words: str) -> None:
 
 def test_no_address_at_all() -> None:
     assert "names no address" in apiservers.behavioural([], WANTED)[0].message
-
-
-@pytest.fixture(scope="module")
-def masters(planes: testing.Planes) -> Iterator[testing.Plane]:
-    made = planes.start(api_servers=3, own_addresses=True, odd_servers=[3])
-    if not made.plan.addresses:
-        pytest.skip("this machine gives no further addresses")
-    yield made
-    planes.stop(made)
-
-
-def _listed(masters: testing.Plane) -> list[str]:
-    every = "jsonpath={.endpoints[*].addresses[0]}"
-    return masters.run("get", "endpointslice", "kubernetes", "-o", every).stdout.split()
-
-
-@pytest.mark.plane
-async def test_one_of_three_real_servers_without_the_plugin(masters: testing.Plane) -> None:
-    # Each puts itself on the list, a moment after it is ready.
-    for _ in range(300):
-        if sorted(_listed(masters)) == sorted(masters.plan.addresses):
-            break
-        await asyncio.sleep(0.1)
-    assert sorted(_listed(masters)) == sorted(masters.plan.addresses)
-    found = await asking.check(config.load(masters.admin))
-    odd = f"{masters.plan.addresses[2]}:{masters.plan.api_ports[2]}"
-    wrong = [one for one in found if one.severity == "error"]
-    assert {one.server for one in wrong} == {odd, ""}
-    assert any("PodNodeSelector has no effect there" in one.message for one in wrong)
-    assert len(set(masters.plan.api_ports)) == 1
-    left = masters.run("get", "namespaces", "-o", "name").stdout
-    assert "tenantry-check" not in left or "Terminating" in masters.run("get", "namespaces").stdout

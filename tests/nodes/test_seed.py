@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from tenantry.nodes import daemonsets, listing, repair, taints, views
 from tenantry.runtime import jsonpatch
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "seed-000"
-FIVE = ("gpu-worker-100", "gpu-worker-25", "gpu-worker-26", "gpu-worker-27", "gpu-worker-28")
+from . import seed
+from .seed import FIVE, FIXTURES
+
 TAINT = taints.Taint("tenant-dedicated", "tenant01")
-BEARS: list[dict[str, Any]] = [{"operator": "Exists", "effect": "NoSchedule"}]
 
 Object = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
 def nodes() -> list[views.NodeView]:
-    documents = yaml.safe_load_all((FIXTURES / "nodes.yaml").read_text())
-    return [views.node_view(msgspec.json.encode(one)) for one in documents if one]
+    return [views.node_view(msgspec.json.encode(one)) for one in seed.nodes()]
 
 
 def daemon_set(namespace: str, name: str, **template: Any) -> daemonsets.View:
@@ -35,54 +32,11 @@ def daemon_set(namespace: str, name: str, **template: Any) -> daemonsets.View:
     return daemonsets.view(msgspec.json.encode(body))
 
 
-LINUX = {"kubernetes.io/os": "linux"}
-GPU = {"mars-tech.com/gpu.installed": "true"}
-#: 79 nodes have GPUs; without these four, 75.
-NOT_FOUR = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [
-                {
-                    "matchExpressions": [
-                        {"key": "mars-tech.com/gpu.installed", "operator": "Exists"},
-                        {
-                            "key": "kubernetes.io/hostname",
-                            "operator": "NotIn",
-                            "values": [f"gpu-worker-{number}" for number in (1, 2, 3, 4)],
-                        },
-                    ]
-                }
-            ]
-        }
-    }
-}
-#: Which tolerate the taint is said by the listing: 102 do, 97 do not.
-TEMPLATES: dict[str, Object] = {
-    "csi-nfs-node": {"nodeSelector": LINUX, "tolerations": BEARS},
-    "kube-flannel-ds": {"tolerations": BEARS, "hostNetwork": True},
-    "kube-multus-ds": {"tolerations": BEARS},
-    "kube-proxy": {"nodeSelector": LINUX, "tolerations": [{"operator": "Exists"}]},
-    "rdma-shared-dp-ds": {},
-    "whereabouts-whereabouts-chart": {"nodeSelector": LINUX, "tolerations": BEARS},
-    "mars-gpu-device": {
-        "nodeSelector": GPU,
-        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-    },
-    "mars-gpu-label": {"affinity": NOT_FOUR, "tolerations": BEARS},
-    "metallb-speaker": {"nodeSelector": LINUX},
-    "mars-ht-exporter": {},
-    "prometheus-stack-prometheus-node-exporter": {"nodeSelector": LINUX, "tolerations": BEARS},
-    "nfd-node-feature-discovery-worker": {},
-}
-
-
 def listed() -> list[tuple[daemonsets.View, int]]:
-    rows = [
-        line.split("\t")
-        for line in (FIXTURES / "daemonsets.tsv").read_text().splitlines()
-        if not line.startswith("#")
+    return [
+        (daemon_set(namespace, name, **seed.TEMPLATES[name]), desired)
+        for namespace, name, desired in seed.rows()
     ]
-    return [(daemon_set(row[0], row[1], **TEMPLATES[row[1]]), int(row[2])) for row in rows]
 
 
 def audited(nodes: list[views.NodeView], found: list[daemonsets.View]) -> list[daemonsets.Audit]:
@@ -107,13 +61,7 @@ def test_blocked_are_those_of_the_table_on_exactly_the_five(
     for one, desired in listed():
         assert found[one.name].eligible == desired, one.name
     blocked = {name: one for name, one in found.items() if one.blocked}
-    assert {name: one.severity for name, one in blocked.items()} == {
-        "rdma-shared-dp-ds": "critical",
-        "mars-gpu-device": "critical",
-        "metallb-speaker": "critical",
-        "mars-ht-exporter": "warning",
-        "nfd-node-feature-discovery-worker": "critical",
-    }
+    assert {name: one.severity for name, one in blocked.items()} == seed.BLOCKED
     assert {one.blocked for one in blocked.values()} == {FIVE}
     assert {name: one.importance for name, one in found.items()} == {
         "csi-nfs-node": "storage",

@@ -168,7 +168,7 @@ def audit(everything: bool, output: str, kubeconfig: Path | None, context: str) 
             for one in shown
         ]  # fmt: skip
         header = ("SEVERITY", "DAEMONSET", "CLASS", "WANTED", "ELIGIBLE", "VERDICT", "NODES")
-        lines = [printers.table(header, rows)]
+        lines = [printers.table(header, rows)] if rows else []
         for pool, one in broken:
             where = f"{one.namespace}/{one.pod} on {one.node}"
             lines.append(f"{one.kind} ({pool.metadata.name}): {where}")
@@ -182,7 +182,7 @@ def audit(everything: bool, output: str, kubeconfig: Path | None, context: str) 
             "make the annotation empty"
             for name in annotated
         ]
-        return "\n".join(lines)
+        return "\n".join(lines) or "nothing is wrong"
 
     printers.show(value, output, text)
     if broken or any(one.severity == "critical" for one in sets):

@@ -40,8 +40,10 @@ def policies(controllers: Collection[str]) -> list[tuple[resources.Resource, Obj
     """
     names = ", ".join(f"'{name}'" for name in sorted(controllers))
     fixed = f"['{constants.LABEL_KEY}', '{constants.POOL_LABEL}', '{constants.DEDICATED_LABEL}']"
-    # A pool's own keys stand in the record, which nobody else may change either.
-    guarded = f"k in {fixed} || variables.record.contains('\"' + k + '\"')"
+    # A pool's own keys stand among the labels of the record, which nobody else may change either;
+    # of what may be in a key, only the dot means something in an expression.
+    of_record = "variables.record.matches('\"labels\":[{][^}]*\"' + k + '\":')"
+    guarded = f"k in {fixed} || {of_record}"
     policy = {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingAdmissionPolicy",
