@@ -68,7 +68,7 @@ class Engine:
                 seen, self.config, now=now, clock=clock, pending_writes=pending_writes
             )
             for _ in opened.opening():
-                if clock() - mark > self._pace:
+                if clock() - mark > self._pace / 4:
                     longest = max(longest, clock() - mark)
                     yield
                     mark = clock()
