@@ -29,14 +29,11 @@ def simulate(capsys: pytest.CaptureFixture[str], *arguments: str, case: str = "b
 
 
 def test_table(capsys: pytest.CaptureFixture[str]) -> None:
-    text = simulate(capsys)
+    text = simulate(capsys, "--cycles", "2")
     assert "Cycle 1: 0 started, 100 evicted, 100 planned" in text
     assert "Cycle 2: 100 started, 0 evicted, 0 planned" in text
     assert "queue-b   2000        unlimited   100          100         100" in text
-
-
-def test_jobs_that_wait_alike_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    text = simulate(capsys, "--cycles", "2")
+    # Jobs that wait alike are one line.
     (line,) = [line for line in text.splitlines() if "PodSchedulingErrors" in line]
     assert line.split()[:2] == ["100", "ns/r-03900,"]
 
