@@ -139,7 +139,13 @@ def test_the_webhook_writes_nothing_of_the_tenants() -> None:
     found = role("tenantry:webhook")
     for rule in found["rules"]:
         if set(rule["verbs"]) - {"get", "list", "watch"}:
-            assert rule["apiGroups"] in (["admissionregistration.k8s.io"], ["events.k8s.io"])
+            assert rule["apiGroups"] in (
+                ["admissionregistration.k8s.io"],
+                ["events.k8s.io"],
+                ["apiextensions.k8s.io"],
+            )
+        if rule["apiGroups"] == ["apiextensions.k8s.io"]:
+            assert rule["resourceNames"] == ["tenants.capsule.clastix.io"]
 
 
 def test_administrators_say_what_more_may_be_handed_out() -> None:

@@ -73,12 +73,29 @@ def test_columns_of_tenants_are_those_of_the_original(definitions: dict[str, Nod
 def test_names(definitions: dict[str, Node], kind: str, expected: tuple[object, ...]) -> None:
     spec = definitions[kind]["spec"]
     names = spec["names"]
-    (version,) = spec["versions"]
+    version, *others = spec["versions"]
 
     assert (names["plural"], spec["scope"], names.get("shortNames")) == expected
     assert definitions[kind]["metadata"]["name"] == f"{names['plural']}.capsule.clastix.io"
     assert (version["name"], version["served"], version["storage"]) == ("v1beta2", True, True)
     assert version["subresources"] == {"status": {}}
+    # Whoever installs the kinds says nothing of who converts them.
+    assert "conversion" not in spec
+    assert [(v["name"], v["served"], v["storage"]) for v in others] == (
+        [("v1beta1", True, False)] if kind == "Tenant" else []
+    )
+
+
+def test_columns_of_old_tenants_are_those_of_the_original(definitions: dict[str, Node]) -> None:
+    columns = definitions["Tenant"]["spec"]["versions"][1]["additionalPrinterColumns"]
+
+    assert [(c["name"].upper(), c["jsonPath"]) for c in columns] == [
+        ("STATE", ".status.state"),
+        ("NAMESPACE QUOTA", ".spec.namespaceOptions.quota"),
+        ("NAMESPACE COUNT", ".status.size"),
+        ("NODE SELECTOR", ".spec.nodeSelector"),
+        ("AGE", ".metadata.creationTimestamp"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tenantry.api.capsule import (
     rule_status,
     tenant,
     tenant_owner,
+    tenant_v1beta1,
 )
 from tenantry.api.tenantry import constants as tenantry_constants
 from tenantry.api.tenantry import node_pool
@@ -34,6 +35,24 @@ READY = _condition("Ready", constants.READY, "status", "Whether everything is as
 MESSAGE = _condition("Message", constants.READY, "message", "Why it is ready or not")
 STATUS = _condition("Status", constants.READY, "message", "Why it is ready or not")
 
+NAMESPACE_QUOTA = definition.Column(
+    name="Namespace quota",
+    type="integer",
+    path=".spec.namespaceOptions.quota",
+    description="Most namespaces the tenant may have",
+)
+NAMESPACE_COUNT = definition.Column(
+    name="Namespace count",
+    type="integer",
+    path=".status.size",
+    description="Namespaces the tenant has",
+)
+NODE_SELECTOR = definition.Column(
+    name="Node selector",
+    path=".spec.nodeSelector",
+    description="Labels of the nodes that the tenant's pods run on",
+)
+
 KINDS = (
     definition.Kind(
         resource=resources.TENANTS,
@@ -48,25 +67,26 @@ KINDS = (
                     _condition(
                         "State", constants.CORDONED, "reason", "Whether the tenant is cordoned"
                     ),
-                    definition.Column(
-                        name="Namespace quota",
-                        type="integer",
-                        path=".spec.namespaceOptions.quota",
-                        description="Most namespaces the tenant may have",
-                    ),
-                    definition.Column(
-                        name="Namespace count",
-                        type="integer",
-                        path=".status.size",
-                        description="Namespaces the tenant has",
-                    ),
-                    definition.Column(
-                        name="Node selector",
-                        path=".spec.nodeSelector",
-                        description="Labels of the nodes that the tenant's pods run on",
-                    ),
+                    NAMESPACE_QUOTA,
+                    NAMESPACE_COUNT,
+                    NODE_SELECTOR,
                     READY,
                     STATUS,
+                    AGE,
+                ),
+            ),
+            definition.Version(
+                name="v1beta1",
+                struct=tenant_v1beta1.Tenant,
+                stored=False,
+                name_facts={"maxLength": 63},
+                columns=(
+                    definition.Column(
+                        name="State", path=".status.state", description="State of the tenant"
+                    ),
+                    NAMESPACE_QUOTA,
+                    NAMESPACE_COUNT,
+                    NODE_SELECTOR,
                     AGE,
                 ),
             ),

@@ -25,6 +25,8 @@ NAME = "tenantry"
 SERVICE = "capsule-webhook-service"
 MUTATE = "/mutate"
 VALIDATE = "/validate"
+#: Where Capsule has it, too.
+CONVERT = "/convert"
 
 #: Where Capsule's own configurations send the same questions.
 UPSTREAM_MUTATING = (
@@ -112,6 +114,14 @@ def configurations(
     ]
 
 
+def conversion(client: Object) -> Object:
+    """Return how Tenants are converted, for the definition of the kind."""
+    return {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": _at(client, CONVERT), "conversionReviewVersions": ["v1"]},
+    }
+
+
 def _configuration(kind: str, hooks: Sequence[Object], client: Object, ours: Object) -> Object:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -146,7 +156,8 @@ def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -
     verbs = {"C": "CREATE", "U": "UPDATE", "D": "DELETE"}
     return {
         "apiGroups": [group],
-        "apiVersions": ["*"],
+        # Of our own kinds we read one version; the API server converts what is sent in another.
+        "apiVersions": [constants.VERSION if group == constants.GROUP else "*"],
         "operations": [verbs[letter] for letter in operations],
         "resources": list(names),
         "scope": scope,

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from tenantry.api import resources
-from tenantry.api.capsule import constants, tenant
+from tenantry.api.capsule import constants, tenant, tenant_conversion
 from tenantry.apps import (
     audit,
     certificates,
+    conversions,
     evidence,
     fencing,
     hooks,
@@ -96,6 +97,7 @@ _KEPT = {
 NEEDS = (
     audit.NEEDS
     + policies.NEEDS
+    + conversions.NEEDS
     + nodes.POOL_NEEDS
     + tuple(
         need
@@ -218,6 +220,8 @@ class Registration:
         )
         self._caches = {}
         self._done = False
+        self._conversion = conversions.Keeper(source)
+        self.controller.watches(self._conversion.definitions, lambda _: [hooks.NAME])
         for resource, names in _KEPT.items():
             cache = source.informer(resource, views.as_bytes)
             self._caches[resource] = cache
@@ -257,6 +261,7 @@ class Registration:
             if "webhooks" in wanted:
                 share = registrations.wanted(wanted, observed, self._applier.field_manager)
             await self._applier.apply(resource, share, observed)
+        await self._conversion.keep(client)
         self._done = True
 
     def check(self) -> str:
@@ -308,6 +313,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         server.route(path, handlers.mutate)
     for path in (hooks.VALIDATE, *hooks.UPSTREAM_VALIDATING):
         server.route(path, handlers.validate)
+    server.route_conversion(hooks.CONVERT, tenant_conversion.convert)
     registration = Registration(source, certificate, options, known)
 
     async def first() -> None:

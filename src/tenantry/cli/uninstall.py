@@ -75,6 +75,7 @@ async def _steps(api: Any, namespace: str, *, kinds: bool) -> AsyncIterator[str]
             )
     async for line in _withdraw(api, resources.CLUSTER_ROLES):
         yield line
+    yield await _unconverted(api)
     if kinds:
         async for line in _remove_kinds(api):
             yield line
@@ -103,6 +104,20 @@ async def _withdraw(api: Any, resource: Any) -> AsyncIterator[str]:
     listed = await api.list(resource, label_selector=state.RBAC_SELECTOR)
     for raw in listed.items:
         yield await _delete(api, resource, _named(raw))
+
+
+async def _unconverted(api: Any) -> str:
+    """Let the old version of Tenants be read and written without us, as far as it goes."""
+    from tenantry.api import resources
+    from tenantry.apps import conversions
+    from tenantry.kube import errors
+
+    body = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    try:
+        await api.patch(resources.CRDS, conversions.NAME, kind="merge", body=body)
+    except errors.NotFound:
+        return f"{resources.CRDS.group_resource}/{conversions.NAME} not found"
+    return f"{resources.CRDS.group_resource}/{conversions.NAME} is converted without webhook"
 
 
 async def _remove_kinds(api: Any) -> AsyncIterator[str]:

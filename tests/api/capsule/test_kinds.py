@@ -7,7 +7,14 @@ import msgspec
 import pytest
 import yaml
 
-from tenantry.api.capsule import configuration, quantity_ledger, resources, rule_status, tenant, tenant_owner
+from tenantry.api.capsule import (
+    configuration,
+    quantity_ledger,
+    resources,
+    rule_status,
+    tenant,
+    tenant_owner,
+)
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     "Tenant": tenant.Tenant,
