@@ -13,6 +13,7 @@ from tenantry.core import regex
 from tenantry.directory import assignment, identity
 from tenantry.runtime import admission, jsonpatch
 from tenantry.tenancy import evidence, ledger, metadata, ownership, verdicts
+from tenantry.tenancy.admission import undone
 from tenantry.tenancy.policy import compiling, engine, labelling
 
 CORDONED = "the selected tenant is cordoned"
@@ -41,7 +42,8 @@ def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:
     if owner is None:
         return admission.Allow()
     after = _defaulted(assigned(obj, owner, creating=old is None), old, owner, known)
-    return admission.Patch(jsonpatch.difference(obj, after))
+    vain = undone.warnings(owner.metadata.name, old, obj, metadata.of(after))
+    return admission.Patch(jsonpatch.difference(obj, after), warnings=tuple(vain))
 
 
 def _subject(obj: Object, old: Object | None) -> labelling.Subject:
@@ -145,7 +147,10 @@ def validate(review: admission.Review, known: evidence.Evidence) -> Decision:
     denial = _chain(owner, obj, old, known, judged)
     if denial is not None:
         return dataclasses.replace(refused(denial), notes=notes)
-    return admission.Allow(notes=notes)
+    # Who does not own the tenant may change its namespace by RBAC, and is not put right here.
+    after = metadata.of(assigned(obj, owner, creating=False))
+    vain = undone.warnings(owner.metadata.name, old, obj, after)
+    return admission.Allow(warnings=tuple(vain), notes=notes)
 
 
 def _validate_delete(review: admission.Review, known: evidence.Evidence) -> Decision:
