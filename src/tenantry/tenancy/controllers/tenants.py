@@ -7,6 +7,7 @@ beside this, and their outcomes are gathered here, debounced.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
 from tenantry.directory import state as directory
 from tenantry.runtime import apply, cluster, controller, events, permissions, store
-from tenantry.tenancy import gathering, promotions, state, status, takeover
+from tenantry.tenancy import gathering, promotions, state, status, stripping, takeover
+
+logger = logging.getLogger(__name__)
 
 #: Seconds between two looks at the namespaces of a tenant that is being deleted.
 DELETION_POLL = 2.0
@@ -64,6 +67,13 @@ class TenantController:
         self._elapsed = elapsed
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._waiting: dict[str, str] = {}
+        self._waits = stripping.Waits(elapsed)
+        self._stripper = stripping.Stripper(
+            source.client,
+            constants.FIELD_MANAGER,
+            deadline=self._deadline,
+            tell=lambda event, about: logger.warning(event, extra=dict(about)),
+        )
         #: Tenant -> since when one of its namespaces was not looked at.
         self._pending: dict[str, float] = {}
         self._gathering = gathering.Gathering(2 * GATHERED * self._debounce, elapsed())
@@ -131,7 +141,7 @@ class TenantController:
                 return None
             held = status.held(name, [one.name for one in found if one.tenant is None])
         elif deleting:
-            await self._take_down(members)
+            await self._take_down(view.tenant, members)
         elif members:
             await self._applier.add_finalizer(capsule.TENANTS, observed, constants.FINALIZER)
         else:
@@ -171,14 +181,21 @@ class TenantController:
         now = self._elapsed()
         return self._pending.setdefault(name, now) + PENDING_GRACE - now
 
-    async def _take_down(self, members: list[directory.NamespaceView]) -> None:
+    async def _take_down(
+        self, owner: tenant.Tenant, members: list[directory.NamespaceView]
+    ) -> None:
         """Delete the namespaces and find out what each still waits for."""
         for member in members:
             if not member.terminating:
                 await self._applier.delete(resources.NAMESPACES, ("", member.name), uid=member.uid)
             pods = await self._client.list(resources.PODS, member.name, limit=1)
             waiting = status.WAITING_FOR_PODS if pods.items else status.WAITING_FOR_NAMESPACE
-            self._waiting[member.name] = waiting
+            if not stripping.asked_for(owner):
+                self._waiting[member.name] = waiting
+            elif self._waits.due(member.name, pods=bool(pods.items)):
+                self._waiting[member.name] = waiting + await self._stripper.strip(member.name)
+            elif pods.items or not self._waiting.get(member.name, "").startswith(waiting):
+                self._waiting[member.name] = waiting
 
     def _spaces(
         self, view: state.TenantView, members: list[directory.NamespaceView]
@@ -198,6 +215,7 @@ class TenantController:
             spaces.append(dataclasses.replace(space, waiting=waiting))
         for gone in [n for n in self._waiting if known.directory.namespace(n) is None]:
             del self._waiting[gone]
+            self._waits.forget(gone)
         return spaces
 
     async def _report(
