@@ -364,18 +364,18 @@ class World:
         name = f"{self.prefix}-{user.replace(':', '.')}-{len(verbs)}-{'.'.join(what)}"
         name = name.replace("/", ".")
         rule = {"apiGroups": [group], "resources": list(what), "verbs": list(verbs)}
-        await self.admin.create(
-            resources.CLUSTER_ROLES, {"metadata": {"name": name}, "rules": [rule]}
-        )
+        role: Object = {"metadata": {"name": name}, "rules": [rule]}
         rbac = "rbac.authorization.k8s.io"
-        await self.admin.create(
-            resources.CLUSTER_ROLE_BINDINGS,
-            {
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
-                "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
-            },
-        )
+        binding: Object = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
+        }
+        for kind, obj in (
+            (resources.CLUSTER_ROLES, role), (resources.CLUSTER_ROLE_BINDINGS, binding),
+        ):  # fmt: skip
+            with contextlib.suppress(errors.AlreadyExists):
+                await self.admin.create(kind, obj)
 
         resource, _, subresource = what[-1].partition("/")
         asked = {

@@ -7,6 +7,7 @@ whichever verb or subresource.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -155,6 +156,23 @@ async def scene(world: World) -> Scene:
     return built
 
 
+#: By API server: the scene of all tests in which nothing moves.
+_SHARED: dict[str, Scene] = {}
+
+
+@pytest.fixture
+async def shared(world: World) -> Scene:
+    """Give a scene where others have been thieves before; each has left everything where it was."""
+    server = world.tenancy.plane.server
+    if server not in _SHARED:
+        first = Scene(world)
+        await first.build()
+        _SHARED[server] = first
+    mine = Scene(dataclasses.replace(world, prefix=_SHARED[server].world.prefix))
+    mine.oil, mine.gas = _SHARED[server].oil, _SHARED[server].gas
+    return mine
+
+
 OUT: Object = {"labels": {LABEL: None}, "ownerReferences": []}
 
 
@@ -167,9 +185,9 @@ OUT: Object = {"labels": {LABEL: None}, "ownerReferences": []}
         ("merge", "finalize"),
     ],
 )
-async def test_moving_whole(scene: Scene, way: str, sub: str) -> None:
+async def test_moving_whole(shared: Scene, way: str, sub: str) -> None:
     """Label and reference together: in, out and over, by owners, strangers and cluster-admins."""
-    world, send = scene.world, WAYS[way]
+    world, send = shared.world, WAYS[way]
     allowed = {403, 409, 422} if sub != "finalize" or way == "replace" else {405}
     codes: set[int] = set()
     thieves = {
@@ -180,7 +198,7 @@ async def test_moving_whole(scene: Scene, way: str, sub: str) -> None:
     for thief in thieves.values():
         for name in ("oil", "gas", "free"):
             stored = await world.stored(name)
-            for change in (scene.into(scene.oil), scene.into(scene.gas), OUT):
+            for change in (shared.into(shared.oil), shared.into(shared.gas), OUT):
                 if name == "free" and change is OUT:
                     continue
                 # What changes nothing, or is silently undone, is no theft.
@@ -189,13 +207,13 @@ async def test_moving_whole(scene: Scene, way: str, sub: str) -> None:
                 except errors.ApiError as problem:
                     codes.add(problem.code)
     assert codes <= allowed
-    await scene.unmoved()
+    await shared.unmoved()
 
 
 @pytest.mark.parametrize("sub", SUBRESOURCES)
-async def test_moving_half(scene: Scene, sub: str) -> None:
+async def test_moving_half(shared: Scene, sub: str) -> None:
     """Label alone, reference alone, uid alone, two references, a reference of another version."""
-    world, oil, gas = scene.world, scene.oil, scene.gas
+    world, oil, gas = shared.world, shared.oil, shared.gas
     # The subresource finalize can only be replaced.
     send = by_replace if sub == "finalize" else by_merge
     codes: set[int] = set()
@@ -223,26 +241,26 @@ async def test_moving_half(scene: Scene, sub: str) -> None:
                 except errors.ApiError as problem:
                     codes.add(problem.code)
     assert codes <= {403, 422}
-    await scene.unmoved()
+    await shared.unmoved()
 
 
-async def test_what_is_said_to_an_owner(scene: Scene) -> None:
-    world, alice = scene.world, scene.world.user("alice")
+async def test_what_is_said_to_an_owner(shared: Scene) -> None:
+    world, alice = shared.world, shared.world.user("alice")
     oil, gas = await world.stored("oil"), await world.stored("gas")
     free = await world.stored("free")
-    await refused(by_merge(alice, oil, scene.into(scene.gas), ""), NOT_OVER)
+    await refused(by_merge(alice, oil, shared.into(shared.gas), ""), NOT_OVER)
     await refused(by_merge(alice, oil, OUT, ""), NOT_OUT)
-    await refused(by_merge(alice, free, scene.into(scene.oil), ""), NOT_IN)
+    await refused(by_merge(alice, free, shared.into(shared.oil), ""), NOT_IN)
     await refused(by_merge(alice, free, {"labels": {LABEL: world.name("oil")}}, ""), NOT_IN)
     await refused(by_merge(alice, free, {"labels": {"colour": "red"}}, ""), UNOWNED)
     await refused(by_merge(alice, gas, {"labels": {"colour": "red"}}, ""), NOT_YOURS)
-    await refused(by_merge(alice, gas, scene.into(scene.oil), ""), NOT_OVER)
-    await refused(by_merge(alice, oil, scene.into(scene.gas), "status"), NOT_OVER)
+    await refused(by_merge(alice, gas, shared.into(shared.oil), ""), NOT_OVER)
+    await refused(by_merge(alice, oil, shared.into(shared.gas), "status"), NOT_OVER)
     await refused(by_merge(alice, oil, {"labels": {LABEL: None}}, "status"), INCOMPLETE)
     kube_system = await world.admin.get(resources.NAMESPACES, "kube-system")
     await refused(by_merge(alice, kube_system, {"labels": {"colour": "red"}}, ""), UNOWNED)
-    await refused(by_merge(alice, kube_system, scene.into(scene.oil), ""), NOT_IN)
-    await refused(by_merge(alice, kube_system, scene.into(scene.oil), "status"), NOT_IN)
+    await refused(by_merge(alice, kube_system, shared.into(shared.oil), ""), NOT_IN)
+    await refused(by_merge(alice, kube_system, shared.into(shared.oil), "status"), NOT_IN)
 
 
 async def test_half_a_move_by_an_owner_is_undone_silently(scene: Scene) -> None:
@@ -265,23 +283,23 @@ async def test_half_a_move_by_an_owner_is_undone_silently(scene: Scene) -> None:
 
 @pytest.mark.parametrize("sub", ["", "status"])
 async def test_what_is_said_to_a_cluster_admin_who_is_no_administrator(
-    scene: Scene, sub: str
+    shared: Scene, sub: str
 ) -> None:
-    world = scene.world
+    world = shared.world
     root = world.stranger("root", "system:masters")
     oil, free = await world.stored("oil"), await world.stored("free")
-    await refused(by_merge(root, free, scene.into(scene.oil), sub), NOT_IN)
+    await refused(by_merge(root, free, shared.into(shared.oil), sub), NOT_IN)
     await refused(by_merge(root, oil, OUT, sub), NOT_OUT)
-    await refused(by_merge(root, oil, scene.into(scene.gas), sub), NOT_OVER)
+    await refused(by_merge(root, oil, shared.into(shared.gas), sub), NOT_OVER)
     # Everything else is hers.
     await by_merge(root, oil, {"labels": {"colour": "red"}}, sub)
     await by_merge(root, free, {"labels": {"colour": "red"}}, sub)
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_service_account_of_a_tenant_namespace(scene: Scene, way: str) -> None:
+async def test_a_service_account_of_a_tenant_namespace(shared: Scene, way: str) -> None:
     """Whatever RBAC gave it: it lives in a tenant, so it is one of the tenant's people."""
-    world, where = scene.world, scene.world.name("oil")
+    world, where = shared.world, shared.world.name("oil")
     name = f"system:serviceaccount:{where}:robot"
     await world.grant(
         name, "get", "create", "patch", "update", what=["namespaces", "namespaces/status"]
@@ -291,8 +309,8 @@ async def test_a_service_account_of_a_tenant_namespace(scene: Scene, way: str) -
         for target in ("oil", "gas", "free"):
             stored = await world.stored(target)
             for change in (
-                scene.into(scene.oil),
-                scene.into(scene.gas),
+                shared.into(shared.oil),
+                shared.into(shared.gas),
                 OUT,
                 {"labels": {"x": "y"}},
             ):
@@ -310,7 +328,7 @@ async def test_a_service_account_of_a_tenant_namespace(scene: Scene, way: str) -
         world.namespace("more", by=robot),
         "You do not have any Tenant assigned: please, reach out to the system administrators",
     )
-    await scene.unmoved()
+    await shared.unmoved()
 
 
 async def test_gitops_applies_and_stops_applying_the_label(scene: Scene) -> None:
@@ -338,8 +356,8 @@ async def test_gitops_creates_by_server_side_apply(world: World) -> None:
         assert tenant_of(made) == world.name("oil")
 
 
-async def test_replacing_by_a_bare_manifest_does_not_set_free(scene: Scene) -> None:
-    world = scene.world
+async def test_replacing_by_a_bare_manifest_does_not_set_free(shared: Scene) -> None:
+    world = shared.world
     stored = await world.stored("oil")
     bare = {
         "metadata": {
@@ -419,8 +437,8 @@ async def test_after_a_move_the_old_owners_bindings_go(scene: Scene) -> None:
     await eventually(none_left)
 
 
-async def test_a_namespace_owned_already_can_not_be_created_again(scene: Scene) -> None:
-    world = scene.world
+async def test_a_namespace_owned_already_can_not_be_created_again(shared: Scene) -> None:
+    world = shared.world
     for name in ("oil", "gas", "free"):
         with pytest.raises(errors.AlreadyExists):
             await world.namespace(name, by=world.user("alice"))
@@ -435,7 +453,7 @@ async def test_a_namespace_owned_already_can_not_be_created_again(scene: Scene) 
         ),
         NOT_YOURS,
     )
-    await scene.unmoved()
+    await shared.unmoved()
 
 
 async def test_nobody_but_the_platform_says_managed_by_controller(scene: Scene) -> None:
@@ -494,8 +512,9 @@ async def test_the_managed_label_does_not_make_pods_untouchable(scene: Scene) ->
     await kubelet.patch(resources.CONFIG_MAPS, "m", where, kind="merge", body=change)
 
 
-async def test_group_tricks(world: World, scene: Scene) -> None:
+async def test_group_tricks(shared: Scene) -> None:
     """Names that look like somebody else's do not make anybody somebody else."""
+    world = shared.world
     stored = await world.stored("oil")
     for name, groups in (
         ("capsule-system:capsule", ["system:serviceaccounts"]),
@@ -507,8 +526,8 @@ async def test_group_tricks(world: World, scene: Scene) -> None:
     ):
         mallory = world.admin.as_user(name, [*groups, "system:masters"])
         try:
-            await by_merge(mallory, stored, scene.into(scene.gas), "")
+            await by_merge(mallory, stored, shared.into(shared.gas), "")
         except errors.Forbidden:
             continue
         raise AssertionError(name)
-    await scene.unmoved()
+    await shared.unmoved()

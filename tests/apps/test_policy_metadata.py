@@ -259,3 +259,26 @@ async def test_rules_that_mean_nothing_are_refused(world: World) -> None:
         await world.tenant(
             rules=[{"audience": [{"kind": "Custom", "name": "Everybody"}], "enforce": {}}]
         )
+
+
+async def test_what_wears_out_the_webhook_is_refused(world: World) -> None:
+    """Rules by the thousand, and objects of a megabyte against a few."""
+    rule: Object = {"enforce": {"action": "audit", "services": {"types": ["NodePort"]}}}
+    await refused(
+        world.tenant(rules=[rule] * 10_000),
+        "spec.rules: Too many: 10000: must have at most 500 items",
+    )
+    keys = [{"kinds": ["Pod"], "annotations": {f"x{n}.*": {}}} for n in range(3)]
+    await world.tenant(rules=[{"enforce": {"metadata": keys}}])
+    await world.namespace()
+    await ready(world)
+    many = {f"a{n}": "" for n in range(20_000)}
+    await refused(
+        put(world, resources.PODS, {**pod("p"), "metadata": {"name": "p", "annotations": many}}),
+        "the object holds more values than can be compared with the rules of its Tenant (more than "
+        "30000 comparisons); please, split it, or reach out to the system administrators",
+    )
+    # Size alone is no harm.
+    large = {**pod("p"), "metadata": {"name": "p", "annotations": {"a": "x" * 200_000}}}
+    large["spec"]["containers"][0]["env"] = [{"name": "A", "value": "x" * 700_000}]
+    await put(world, resources.PODS, large)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tenantry.api import resources
+from tenantry.kube import errors
 
 from .content import in_force, put
-from .harness import Object, World, refused
+from .harness import Object, World, eventually, refused
 
 pytestmark = pytest.mark.plane
 
@@ -125,3 +126,37 @@ async def test_rules(world: World) -> None:
         "did not match any allowed rule. Allowed hostnames: exp: [.]example[.]com$",
     )
     await in_force(world)
+
+
+async def test_an_owner_revoked_a_moment_ago_is_no_audience(world: World) -> None:
+    """What a rule lets owners alone do ends with their ownership, whatever RBAC still lets through."""
+    node_ports = {"services": {"types": ["NodePort"]}}
+    owners = [{"kind": "Custom", "name": "TenantOwner"}]
+    tenant = await world.tenant(
+        rules=[
+            {"enforce": {"action": "deny", **node_ports}},
+            {"enforce": {"action": "allow", **node_ports}, "audience": owners},
+        ]
+    )
+    await world.namespace()
+    for name in ("alice", "bob"):
+        await world.grant(world.name(name), "create", what=("services",))
+    alice, bob = world.user(), world.user("bob")
+    await put(world, resources.SERVICES, service("NodePort"), by=alice)
+    words = (
+        'service type "NodePort" at spec.type is denied by namespace rule: matched denied rule '
+        "NodePort"
+    )
+    await refused(put(world, resources.SERVICES, service("NodePort"), by=bob), words)
+    await world.change(tenant, owners=[world.owner("bob")])
+
+    async def revoked() -> bool:
+        # Services are judged by memory, which is some milliseconds behind.
+        try:
+            await put(world, resources.SERVICES, service("NodePort"), by=alice)
+        except errors.Forbidden as problem:
+            return problem.message.endswith(words)
+        return False
+
+    await eventually(revoked, seconds=3)
+    await put(world, resources.SERVICES, service("NodePort"), by=bob)
