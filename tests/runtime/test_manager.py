@@ -156,6 +156,15 @@ async def test_a_standby_takes_over_and_writes_nothing_on_a_settled_cluster(
     for number in range(10):
         await becomes(admin, namespace, f"m{number}-copy", {"x": str(number)})
     assert not two.active.is_set()
+    holder = (await admin.get(resources.LEASES, "test", namespace))["spec"]["holderIdentity"]
+    told = f"[ ]leader waiting for the lease, held by {holder}\n"
+    for _ in range(200):
+        if told in (await get(two, "/readyz?verbose"))[1]:
+            break
+        await asyncio.sleep(0.05)
+    else:
+        pytest.fail("the standby does not say whom it waits for")
+    assert "leader" not in (await get(one, "/readyz?verbose"))[1]
     await until(lambda: first.controller.queue.idle)
     await until(lambda: all(second.maps.get(f"m{number}-copy", namespace) for number in range(10)))
     stops[0].set()
