@@ -13,19 +13,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 from benchmarks import first_slice, measuring
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
+from tenantry.apps import roles
+from tenantry.core import clock
 from tenantry.kube import client as kube
 from tenantry.local import platform as platforms
 from tenantry.local import progress
@@ -184,11 +189,64 @@ async def idle(bench: first_slice.Bench) -> Object:
     }
 
 
+async def switch(bench: first_slice.Bench, number: signal.Signals) -> Object:
+    """End the leader, and measure its successor, which finds everything settled."""
+    async with kube.Client(bench.config()) as admin, aiohttp.ClientSession() as session:
+
+        async def lease() -> Object:
+            found = await admin.get(resources.LEASES, roles.LEASE, constants.CONTROLLER_NAMESPACE)
+            spec: Object = found["spec"]
+            return spec
+
+        before = (await lease())["holderIdentity"]
+        since, began = measuring.now_rfc3339(), time.time()
+        os.kill(bench.pids("controller")["controller"], number)
+        while (spec := await lease()).get("holderIdentity") in {before, "", None}:
+            if time.time() - began > LONGEST:
+                raise TimeoutError("nobody takes the lease")
+            await asyncio.sleep(0.1)
+        acquired = clock.parse_rfc3339(spec["acquireTime"])
+        reconciled = waiting = 0
+        while reconciled < bench.tenants or waiting:
+            if time.time() - acquired > LONGEST:
+                raise TimeoutError("the successor does not come to an end")
+            await asyncio.sleep(0.05)
+            # Until the status names the new process, the old one is not found.
+            with contextlib.suppress(OSError, KeyError, ValueError, aiohttp.ClientError):
+                reconciled, waiting = await work(session, bench.pids("controller")["controller"])
+        settled = time.time()
+        await asyncio.sleep(QUIET)
+    return {
+        "reconciles": reconciled,
+        "seconds_to_the_lease": round(acquired - began, 2),
+        "seconds_from_the_lease": round(settled - acquired, 2),
+        "writes": writes(bench, since),
+    }
+
+
+async def work(session: aiohttp.ClientSession, pid: int) -> tuple[int, int]:
+    """Return how many reconciles a role has done, and how many keys wait or are worked on."""
+    command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    address = command[command.index("--probes") + 1]
+    async with session.get(f"http://{address}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+
+    def total(*names: str) -> int:
+        return sum(int(float(each.rpartition(" ")[2])) for each in lines if each.startswith(names))
+
+    return (
+        total("controller_runtime_reconcile_total{"),
+        total("workqueue_depth{", "controller_runtime_active_workers{"),
+    )
+
+
 async def measured(bench: first_slice.Bench) -> Object:
     """Measure everything on a platform that is up."""
     made = await make(bench)
     await asyncio.sleep(QUIET)
-    return {"bulk": made, "idle": await idle(bench), "changes": await changes(bench)}
+    resting = await idle(bench)
+    switched = {each.name: await switch(bench, each) for each in (signal.SIGTERM, signal.SIGKILL)}
+    return {"bulk": made, "idle": resting, "switch": switched, "changes": await changes(bench)}
 
 
 def main() -> None:
