@@ -123,7 +123,7 @@ class Platform:
             return it
         """
         state.prepare(self.paths)
-        # A supervisor that runs is joined, whoever started it.
+        # One that runs is joined, whoever started it.
         if state.holder(self.paths.lock) is not None:
             self._refuse_changes(options)
             report.note(f'platform "{self.name}" runs already')
@@ -382,7 +382,9 @@ class Platform:
             if phase is supervision.Overall.STOPPING:
                 raise errors.StartFailedError(self.name, "it was stopped meanwhile")
             gone = child.poll() is not None if child else seen
-            if gone and state.holder(self.paths.lock) is None and not self._reads_as_over():
+            gone = gone and state.holder(self.paths.lock) is None
+            # It may have said, before it ended, how it ended.
+            if gone and status.load(self.paths).phase != supervision.Overall.FAILED.value:
                 raise errors.StartFailedError(
                     self.name,
                     now.reason or "its supervisor ended",
@@ -390,11 +392,6 @@ class Platform:
                 )
             time.sleep(_POLL)
         raise errors.StartFailedError(self.name, f"not ready within {READY_TIMEOUT:g} s")
-
-    def _reads_as_over(self) -> bool:
-        """Tell whether the supervisor has said itself, before it ended, how it ended."""
-        over = {supervision.Overall.FAILED.value}
-        return status.load(self.paths).phase in over
 
 
 def kubectl(described: plan.Plan) -> Path:
