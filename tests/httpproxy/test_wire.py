@@ -126,6 +126,19 @@ async def asking_slowly(
         await talker.lost.wait()
 
 
+async def says_more(client: Talker, proxy: Proxy) -> None:
+    """Let the proxy try to pass on something: nothing else tells it of a reset while it waits.
+
+    More than once, as the first try may come before the reset does.
+    """
+
+    def left() -> bool:
+        client.wire.write(b"x" * 16)
+        return not proxy.target.open
+
+    await until(left)
+
+
 @BOTH
 def test_what_a_server_said_before_it_left_a_tunnel(
     run: Run, certificates: Certificates, tls: bool
@@ -148,9 +161,7 @@ def test_what_a_server_said_before_it_left_a_tunnel(
             asking_slowly(proxy, certificates.client() if tls else None, asking(b"x")) as client,
         ):
             await gone.wait()
-            # The proxy's try to pass this on tells it of the reset.
-            client.wire.write(b"more")
-            await until(lambda: not proxy.target.open)
+            await says_more(client, proxy)
             assert await client.everything() == LAST
             client.wire.close()
             await until(lambda: not proxy.engine.connections)
@@ -219,8 +230,7 @@ def test_a_refusal_while_the_client_still_sends(
             asking_slowly(proxy, certificates.client() if tls else None, upload) as client,
         ):
             await gone.wait()
-            client.wire.write(b"x" * 4096)
-            await until(lambda: not proxy.target.open)
+            await says_more(client, proxy)
             # It sends on, before and while it reads.
             client.wire.write(b"x" * 500_000)
             told = await client.everything()
