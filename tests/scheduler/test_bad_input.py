@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tenantry.scheduler.engine import config, errors, gangs, registry, specs
+from tenantry.scheduler.engine import audit, config, errors, gangs, registry, specs
 from tenantry.scheduler.scenarios import world
 
 
@@ -171,3 +171,76 @@ def test_threshold_above_the_number_of_children_never_starts() -> None:
         )
     )
     assert tree.threshold == 3
+
+
+def test_chains_without_end() -> None:
+    """Trees are walked by recursion: what is too deep is set aside before somebody walks it."""
+    made = world.World()
+    good(made)
+    for level in range(3000):
+        made.queue(f"q{level}", parent=f"q{level - 1}" if level else "")
+    made.job("deep", "q2999")
+    nested = tuple(
+        specs.Subgroup(name=f"s{i}", parent=f"s{i - 1}" if i else "", min_member=1)
+        for i in range(5000)
+    )
+    made.seen.put_job(specs.Job(namespace="ns", name="nested", queue="good", subgroups=nested))
+    assert outcome(made) == {"fine-0"}
+    (reason,) = made.engine.explain(("ns", "deep"))
+    assert reason.message.endswith("is more than 64 levels deep")
+    (reason,) = made.engine.explain(("ns", "nested"))
+    assert reason.message.endswith("is more than 32 levels deep")
+
+
+def test_leaf_without_a_minimum_needs_one_pod() -> None:
+    flat = tuple(specs.Subgroup(name=f"s{i}") for i in range(3))
+    tree = gangs.build(specs.Job(namespace="", name="j", queue="q", subgroups=flat))
+    assert [leaf.minimum for leaf in gangs.podsets(tree)] == [1, 1, 1]
+
+
+def test_refused_pod_explains_its_job_until_it_is_gone() -> None:
+    made = world.World()
+    good(made)
+    made.seen.put_job(specs.Job(namespace="ns", name="bad", queue="good"))
+    pod = specs.Task(namespace="ns", name="p", uid="p", job=("ns", "bad"), portion=2_000_000)
+    made.seen.put_task(pod)
+    made.seen.put_node(specs.Node(name="broken", allocatable={"cpu": -5}))
+    assert outcome(made) == {"fine-0"}
+    (reason,) = made.engine.explain(("ns", "bad"))
+    assert (reason.code, reason.message) == (
+        "InvalidPod",
+        "pod ns/p: GPU fraction is 2.0; accepted is 0 to 1",
+    )
+    assert audit.drift(made.seen) == []
+    made.seen.drop_task("p")
+    made.seen.drop_node("broken")
+    assert made.seen.set_aside == {}
+    assert audit.drift(made.seen) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"kValue": "x"}, "could not convert string to float: 'x'"),
+        ({"kValue": "nan"}, "kValue is nan; accepted is a finite number"),
+    ],
+)
+def test_arguments_that_a_plugin_cannot_use(arguments: dict[str, str], why: str) -> None:
+    chosen = config.PluginChoice("proportion", arguments)
+    with pytest.raises(errors.InvalidArguments, match=f'arguments of plugin "proportion".*{why}'):
+        world.World(config.Config(plugins=(chosen,)))
+
+
+def test_plugin_named_twice() -> None:
+    chosen = config.PluginChoice("proportion")
+    with pytest.raises(errors.InvalidArguments, match="named twice; accepted is once"):
+        world.World(config.Config(plugins=(chosen, chosen)))
+
+
+def test_what_no_node_has_is_said_in_whole_units() -> None:
+    made = world.World()
+    good(made)
+    made.job("wide", "good", gpus=16)
+    outcome(made)
+    messages = [reason.message for reason in made.engine.explain(("ns", "wide"))]
+    assert any("no node has that much gpu: 16 GPUs asked, 8 GPUs at most" in m for m in messages)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import gc
 import itertools
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tenantry.scheduler.engine import config, cycle, plugin, registry, session, tables
+from tenantry.scheduler.engine import audit, config, cycle, plugin, registry, session, tables
 from tenantry.scheduler.scenarios import world
 
 
@@ -155,3 +156,50 @@ def test_searches_leave_no_cycles_of_garbage() -> None:
         assert gc.collect() < 32 * 5
     finally:
         gc.enable()
+
+
+class Touchy:
+    """Is told of moves, and raises from the given one on."""
+
+    name = "touchy"
+
+    def __init__(self, good: int) -> None:
+        self._good = good
+
+    def open(self, session: session.Session) -> None:
+        def moved(row: int, was_on: int, is_on: int) -> None:
+            del row, was_on, is_on
+            self._good -= 1
+            if self._good < 0:
+                raise RuntimeError("touchy")
+
+        session.points.moved.append(moved)
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("good", range(20))
+def test_plugin_that_cannot_bear_moves(
+    monkeypatch: pytest.MonkeyPatch, good: int, *, first: bool
+) -> None:
+    """Gangs are decided whole or not at all, and every eviction still has its reason."""
+    monkeypatch.setitem(registry._added_plugins, "touchy", lambda arguments: Touchy(good))
+    touchy = config.PluginChoice("touchy")
+    plugins = (touchy, *config.PLUGINS) if first else (*config.PLUGINS, touchy)
+    made = world.World(config.Config(plugins=plugins))
+    made.node("a")
+    made.node("b")
+    made.node("c", gpus=2)
+    made.queue("x", 8)
+    made.queue("y", 8)
+    for i in range(16):
+        made.job(f"r{i}", "x", on="a" if i < 8 else "b")
+    made.job("small", "y", pods=2, minimum=2)
+    made.job("gang", "y", pods=4, minimum=4)
+    decided = made.run()
+    started = collections.Counter(bind.task.job for bind in decided.binds)
+    planned = collections.Counter(plan.task.job for plan in decided.plans)
+    assert started["ns", "small"] in (0, 2)
+    assert planned["ns", "gang"] in (0, 4)
+    assert len(decided.evictions) == planned["ns", "gang"]
+    assert audit.drift(made.seen) == []
+    assert decided.errors or good > 10

@@ -89,6 +89,15 @@ def test_times_are_bounded(capsys: pytest.CaptureFixture[str], arguments: tuple[
     assert arguments[0] in capsys.readouterr().err
 
 
+def test_page_that_cannot_be_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: pathlib.Path
+) -> None:
+    path, page_file = str(SNAPSHOTS / "c.zip"), str(tmp_path / "no/page.html")
+    arguments = ["--cycles", "1", "--html", page_file]
+    assert main.run(["scheduler", "simulate", "--snapshot", path, *arguments]) == 1
+    assert "a file that can be written (No such file or directory)" in capsys.readouterr().err
+
+
 class Reader(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()

@@ -93,7 +93,11 @@ def simulate(
     played = replay.run(read.seen, read.settings, cycles=cycles, now=now, period=period)
     printers.show(report.as_json(played), output, lambda: report.as_text(played))
     if html is not None:
-        html.write_text(
-            page.render(played, f"Simulation of {snapshot.name}", before), encoding="utf-8"
-        )
+        text = page.render(played, f"Simulation of {snapshot.name}", before)
+        try:
+            html.write_text(text, encoding="utf-8")
+        except OSError as problem:
+            raise errors.InvalidValueError(
+                "--html", str(html), f"a file that can be written ({problem.strerror})"
+            ) from problem
         click.echo(f"Wrote {html}", err=True)

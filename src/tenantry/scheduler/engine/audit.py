@@ -19,6 +19,8 @@ def rebuilt(seen: observed.Observed) -> observed.Observed:
         fresh.put_slice(piece)
     for row in state.nodes.by_name.values():
         fresh.put_node(state.nodes.specs[row])
+    for node in seen.refused_nodes.values():
+        fresh.put_node(node)
     for queue in seen.queues.values():
         fresh.put_queue(queue)
     for topology in seen.topologies.values():
@@ -31,6 +33,8 @@ def rebuilt(seen: observed.Observed) -> observed.Observed:
     for task in state.tasks:
         if task is not None:
             fresh.put_task(task)
+    for task in seen.refused.values():
+        fresh.put_task(task)
     return fresh
 
 

@@ -9,6 +9,7 @@ from tenantry.scheduler.engine import (
     assumed,
     config,
     decisions,
+    errors,
     observed,
     plugin,
     reasons,
@@ -25,7 +26,12 @@ class Engine:
     def __init__(self, settings: config.Config | None = None) -> None:
         self.config = settings or config.Config()
         self._actions = [registry.make_action(name) for name in self.config.actions]
+        named: set[str] = set()
         for choice in self.config.plugins:
+            if choice.name in named:
+                # Opened twice it would count everything twice.
+                raise errors.InvalidArguments(choice.name, "it is named twice; accepted is once")
+            named.add(choice.name)
             registry.make_plugin(choice.name, choice.arguments)
         # One step and a garbage collection still have room in the slice after this.
         self._pace = self.config.slice_seconds / 4
@@ -110,9 +116,17 @@ class Engine:
         if self.last is None:
             return []
         found = list(self.last.decisions.reasons.get(key, ()))
-        why = self.last.observed.set_aside.get(("job", "/".join(key)))
+        seen = self.last.observed
+        why = seen.set_aside.get(("job", "/".join(key)))
         if why is not None:
             found.append(reasons.Reason(reasons.INVALID, why, {}, "correct the pod group"))
+        for task in seen.refused.values():
+            if task.job == key:
+                name = f"{task.namespace}/{task.name}"
+                why = seen.set_aside["task", name]
+                found.append(
+                    reasons.Reason(reasons.INVALID_POD, why, {"pod": name}, "correct the pod")
+                )
         return found
 
     @staticmethod
@@ -121,13 +135,11 @@ class Engine:
         try:
             yield from action.run(opened)
         except Exception as problem:
-            if opened.journal is not None:
-                opened.journal.rollback()
+            opened.undo()
             opened.decisions.errors.append(f"{action.name}: {problem!r}")
 
     @staticmethod
     def _stop(opened: session.Session) -> None:
         """End the cycle with what was committed; an attempt under way is undone."""
         opened.decisions.cut_short = True
-        if opened.journal is not None:
-            opened.journal.rollback()
+        opened.undo()

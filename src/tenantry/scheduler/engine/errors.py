@@ -24,5 +24,13 @@ class UnknownName(errors.TenantryError):
         super().__init__(f'unknown {kind} "{name}"; known are {", ".join(known)}')
 
 
+class InvalidArguments(errors.TenantryError):
+    """Raised when a configuration gives a plugin arguments that it cannot use."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self.name = name
+        super().__init__(f'arguments of plugin "{name}": {why}')
+
+
 class InvalidSnapshot(errors.TenantryError):
     """Raised when a file is not a snapshot that can be read."""

@@ -39,6 +39,8 @@ class JobFold(fold_nodes.NodeFold):
         #: Label key -> value -> rows, for the keys that somebody asked for.
         self._labelled: dict[str, dict[str, set[int]]] = {}
         self.foreign: set[int] = set()
+        #: Tasks that are set aside, by uid.
+        self.refused: dict[str, specs.Task] = {}
         self.dirty: dict[specs.Key, JobState] = {}
         #: Jobs with pending tasks, and jobs that run below their gang's minimum.
         self.pending: dict[specs.Key, JobState] = {}
@@ -165,6 +167,7 @@ class JobFold(fold_nodes.NodeFold):
         self.version += 1
         kind = ("task", f"{task.namespace}/{task.name}")
         self.set_aside.pop(kind, None)
+        self.refused.pop(task.uid, None)
         row = self.row_of.get(task.uid)
         old = self.tables.tasks[row] if row is not None else None
         if row is not None and old is not None and _same_but_state(old, task):
@@ -178,13 +181,17 @@ class JobFold(fold_nodes.NodeFold):
             validation.task(task)
         except errors.SetAside as problem:
             self.set_aside[kind] = str(problem)
-            if task.job is not None:
-                self._touch(task.job)
+            self.refused[task.uid] = task
+            self._touch(task.job)
             return
         self._append(task)
 
     def drop_task(self, uid: str) -> None:
         """Forget a task."""
+        refused = self.refused.pop(uid, None)
+        if refused is not None:
+            self.version += 1
+            self.set_aside.pop(("task", f"{refused.namespace}/{refused.name}"), None)
         row = self.row_of.pop(uid, None)
         if row is None:
             return

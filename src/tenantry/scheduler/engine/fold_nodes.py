@@ -34,6 +34,8 @@ class NodeFold:
         #: Bumped when what predicates on nodes depend on changes; caches key on it.
         self.nodes_version = 0
         self.set_aside: dict[tuple[str, str], str] = {}
+        #: Nodes that are set aside, by name.
+        self.refused_nodes: dict[str, specs.Node] = {}
         self.on_node: dict[int, set[int]] = collections.defaultdict(set)
         self.awaiting_node: dict[str, set[int]] = collections.defaultdict(set)
         self.slices: dict[str, device_specs.DeviceSlice] = {}
@@ -85,10 +87,11 @@ class NodeFold:
         try:
             validation.node(node)
         except errors.SetAside as problem:
-            self.set_aside["node", node.name] = str(problem)
             self.drop_node(node.name)
+            self.set_aside["node", node.name] = str(problem)
+            self.refused_nodes[node.name] = node
             return
-        self.set_aside.pop(("node", node.name), None)
+        self._accept(node.name)
         state, table = self.tables, self.tables.nodes
         vector = state.dimensions.vector(node.allocatable)
         for piece in self.slices_of.get(node.name, {}).values():
@@ -120,6 +123,7 @@ class NodeFold:
 
     def drop_node(self, name: str) -> None:
         """Forget a node; its pods wait for it to come back."""
+        self._accept(name)
         row = self.tables.nodes.by_name.get(name)
         if row is None:
             return
@@ -131,6 +135,12 @@ class NodeFold:
             self.awaiting_node[name].add(r)
         del self.tables.nodes.by_name[name]
         self.gone.add(row)
+
+    def _accept(self, name: str) -> None:
+        """Forget why a node was set aside."""
+        if self.refused_nodes.pop(name, None) is not None:
+            self.version += 1
+            del self.set_aside["node", name]
 
     def _append_node(self, node: specs.Node) -> int:
         state, table = self.tables, self.tables.nodes

@@ -15,6 +15,8 @@ DEFAULT = "default"
 NONE_GONE: Mapping[int, int] = MappingProxyType({})
 #: More pods than this in one job is taken for a mistake.
 MOST_TASKS = 100_000
+#: Nor does anybody nest subgroups this deep; the tree is walked by recursion.
+MOST_LEVELS = 32
 
 
 class PodSet:
@@ -71,32 +73,23 @@ def build(job: specs.Job) -> Group:
     parents = {subgroup.parent for subgroup in job.subgroups}
     members: dict[str, Member] = {}
     for subgroup in job.subgroups:
-        if subgroup.name in parents or subgroup.min_member is None:
+        if subgroup.name in parents:
             threshold = subgroup.min_subgroup
             members[subgroup.name] = Group(subgroup.name, threshold, subgroup.topology)
         else:
-            _check_minimum(subgroup.min_member, f"minMember of subgroup {subgroup.name}")
-            members[subgroup.name] = PodSet(subgroup.name, subgroup.min_member, subgroup.topology)
+            # A leaf without a minimum: what a flat group without one means, one pod.
+            minimum = 1 if subgroup.min_member is None else subgroup.min_member
+            _check_minimum(minimum, f"minMember of subgroup {subgroup.name}")
+            members[subgroup.name] = PodSet(subgroup.name, minimum, subgroup.topology)
     for subgroup in job.subgroups:
         _check_line(subgroup, by_name)
         parent = members[subgroup.parent] if subgroup.parent else root
         if isinstance(parent, Group):
             parent.children.append(members[subgroup.name])
     for group in (root, *(member for member in members.values() if isinstance(member, Group))):
-        _close(group, members)
+        if group.threshold < 0:
+            group.threshold = len(group.children)
     return root
-
-
-def _close(group: Group, members: dict[str, Member]) -> None:
-    if not group.children:
-        # A leaf without a minimum: what a flat group without one means, one pod.
-        for holder in (*members.values(),):
-            if isinstance(holder, Group) and group in holder.children:
-                holder.children[holder.children.index(group)] = PodSet(
-                    group.name, 1, group.topology
-                )
-    if group.threshold < 0:
-        group.threshold = len(group.children)
 
 
 def _check_minimum(minimum: int, field: str) -> None:
@@ -117,6 +110,11 @@ def _check_line(subgroup: specs.Subgroup, by_name: dict[str, specs.Subgroup]) ->
         if name in seen:
             raise errors.SetAside(
                 "InvalidPodGroup", f'subgroup "{subgroup.name}" is its own ancestor'
+            )
+        if len(seen) >= MOST_LEVELS:
+            raise errors.SetAside(
+                "InvalidPodGroup",
+                f'subgroup "{subgroup.name}" is more than {MOST_LEVELS} levels deep',
             )
         seen.add(name)
         name = by_name[name].parent

@@ -9,6 +9,8 @@ from tenantry.scheduler.engine import errors, fold_jobs, queues, specs, validati
 from tenantry.scheduler.engine import resources as rules
 
 _FLAT_ROOT = "default"
+#: No organisation is this deep; the tree is walked by recursion.
+MOST_LEVELS = 64
 
 
 def build(
@@ -125,6 +127,8 @@ def _broken_line(name: str, accepted: Mapping[str, specs.Queue]) -> str:
             return f"parent queue '{parent}' does not exist"
         if parent in seen:
             return f"queue '{name}' is its own ancestor"
+        if len(seen) >= MOST_LEVELS:
+            return f"queue '{name}' is more than {MOST_LEVELS} levels deep"
         seen.add(parent)
         parent = accepted[parent].parent
     return ""

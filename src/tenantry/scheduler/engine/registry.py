@@ -70,13 +70,20 @@ def make_plugin(name: str, arguments: Mapping[str, Any]) -> plugin.Plugin:
     """Return a new plugin.
 
     :raises UnknownName: with the names that exist
+    :raises InvalidArguments: when the plugin cannot use them
     """
-    if name in _added_plugins:
-        return _added_plugins[name](arguments)
-    if name not in PLUGINS:
-        raise errors.UnknownName("plugin", name, sorted({*PLUGINS, *_added_plugins}))
-    module = importlib.import_module(f"{_PACKAGE}.plugins.{PLUGINS[name]}")
-    made: plugin.Plugin = module.build(arguments)
+    build = _added_plugins.get(name)
+    if build is None:
+        if name not in PLUGINS:
+            raise errors.UnknownName("plugin", name, sorted({*PLUGINS, *_added_plugins}))
+        build = importlib.import_module(f"{_PACKAGE}.plugins.{PLUGINS[name]}").build
+    for key, value in arguments.items():
+        if str(value).strip().lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            raise errors.InvalidArguments(name, f"{key} is {value}; accepted is a finite number")
+    try:
+        made: plugin.Plugin = build(arguments)
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as problem:
+        raise errors.InvalidArguments(name, f"{dict(arguments)}: {problem}") from problem
     return made
 
 

@@ -102,12 +102,21 @@ class Session:
         return columns.status[row], columns.node[row], columns.task_groups.get(row, ())
 
     def move(self, row: int, state: int, node: int, groups: tuple[str, ...] = ()) -> None:
-        """Move a task and tell the plugins that asked; only statements call this."""
+        """Move a task and tell the plugins that asked; only statements call this.
+
+        All are told even when one raises, since they would miscount otherwise.
+        """
         if self.points.moved:
             before = self.state.node[row]
             self.state.move(row, state, node, groups)
+            fault: Exception | None = None
             for tell in self.points.moved:
-                tell(row, before, node)
+                try:
+                    tell(row, before, node)
+                except Exception as problem:
+                    fault = fault or problem
+            if fault is not None:
+                raise fault
         else:
             self.state.move(row, state, node, groups)
 
@@ -200,12 +209,20 @@ class Session:
 
     def recover(self, job: JobState, problem: Exception) -> None:
         """Undo what an attempt left behind when it failed by a fault, and set the job aside."""
-        if self.journal is not None:
-            self.journal.rollback()
+        self.undo()
         self.imagined = {}
         self.faulty.add(job.key)
         self.decisions.errors.append(f"{'/'.join(job.key)}: {problem!r}")
         self.refuse(job, reasons.Reason(reasons.INTERNAL, f"internal error: {problem!r}"))
+
+    def undo(self) -> None:
+        """Undo the statement that is being tried, after a fault or at the end of the time."""
+        if self.journal is not None:
+            try:
+                self.journal.rollback()
+            except Exception as problem:
+                # Everything is back where it was; a plugin that was told so did not like it.
+                self.decisions.errors.append(f"undoing: {problem!r}")
 
     def refuse(self, job: JobState, reason: reasons.Reason) -> None:
         """Note why a job did not start; the first reason of each code is kept."""

@@ -74,8 +74,9 @@ class Statement:
         return len(self._journal)
 
     def rollback(self, mark: int = 0) -> None:
-        """Undo everything after the mark, last move first."""
+        """Undo everything after the mark, last move first; a plugin's fault does not stop it."""
         session, journal = self._session, self._journal
+        fault: Exception | None = None
         while len(journal) > mark:
             kind, row, was = journal.pop()
             if kind == EVICT:
@@ -84,7 +85,12 @@ class Statement:
                 self.evicted[row] = session.placement(row)
             elif kind == REPLAN:
                 session.state.haunt(row, was[1], was[2], -1)
-            session.move(row, *was)
+            try:
+                session.move(row, *was)
+            except Exception as problem:
+                fault = fault or problem
+        if fault is not None:
+            raise fault
 
     def roll_back(self) -> Iterator[None]:
         """Undo everything, in steps; a cycle that ends in between undoes the rest."""
@@ -96,13 +102,17 @@ class Statement:
     def commit(self, action: str, evictor: specs.Key | None = None) -> Iterator[None]:
         """Turn the moves into decisions of the cycle, in steps that belong together.
 
-        A cycle whose budget ends meanwhile still goes through: a gang is decided whole.
+        A cycle whose budget ends meanwhile still goes through, and so does one where a plugin
+        raises: a gang is decided whole.
         """
         session = self._session
         rows = list(dict.fromkeys(entry[1] for entry in self._journal))
         session.committing = True
         for number, row in enumerate(rows):
-            self._decide(row, action, evictor)
+            try:
+                self._decide(row, action, evictor)
+            except Exception as problem:
+                session.decisions.errors.append(f"{action}, deciding: {problem!r}")
             if number % PACE == PACE - 1:
                 yield
         session.committing = False

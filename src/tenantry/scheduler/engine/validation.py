@@ -48,7 +48,8 @@ def task(spec: specs.Task) -> None:
     _amounts({"gpu": spec.gpus, "gpu-memory": spec.gpu_memory}, "InvalidPod", name)
     if not 0 <= spec.portion <= shapes.MILLION:
         raise errors.SetAside(
-            "InvalidPod", f"{name}: GPU fraction is {spec.portion / shapes.MILLION}; at most 1"
+            "InvalidPod",
+            f"{name}: GPU fraction is {spec.portion / shapes.MILLION}; accepted is 0 to 1",
         )
     if spec.devices < 1 or spec.devices > 1024:
         raise errors.SetAside("InvalidPod", f"{name}: asks for {spec.devices} shared devices")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tenantry.scheduler.engine import (
+    humanise,
     masks,
     matching,
     plugin,
@@ -66,7 +67,8 @@ def _impossible(session: session.Session, row: int) -> str:
         for r, most in zip(shape.columns.tolist(), largest.tolist(), strict=True):
             if most < shape.vector[r]:
                 name = state.dimensions.names[r]
-                return f"no node has that much {name}: {shape.vector[r]} asked, {most} at most"
+                asked, has = (_written(name, a) for a in (int(shape.vector[r]), most))
+                return f"no node has that much {name}: {asked} asked, {has} at most"
     if seen.config_maps is not None:
         for name in shape.constraints.config_maps:
             if (task.namespace, name) not in seen.config_maps:
@@ -76,6 +78,11 @@ def _impossible(session: session.Session, row: int) -> str:
             if (task.namespace, name) not in seen.volumes:
                 return f"persistentvolumeclaim {task.namespace}/{name} not found"
     return ""
+
+
+def _written(name: str, amount: int) -> str:
+    """Write an amount of a node vector, where pods are not in milli."""
+    return str(amount) if name == "pods" else humanise.amount(name, amount)
 
 
 def _type_rules(
