@@ -226,10 +226,21 @@ def nodes(*names: str, **more: Any) -> dict[str, views.NodeView]:
     return {name: view(node(name, **more)) for name in names}
 
 
+def divided(
+    pools: list[node_pool.TenantNodePool], known: dict[str, views.NodeView], tenants: set[str]
+) -> claims.Claims:
+    division = claims.Division()
+    for one in pools:
+        division.pool_changed(one.metadata.name, one)
+    for name, found in known.items():
+        division.node_changed(name, found)
+    return division.claims(tenants)
+
+
 def test_a_node_is_in_one_pool_and_the_older_has_it() -> None:
     old = pool("b", nodes=["n1"], metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
     new = pool("a", "other", nodes=["n1"], metadata={"creationTimestamp": "2026-02-01T00:00:00Z"})
-    found = claims.claims([new, old], nodes("n1", "n2"), {"team", "other"})
+    found = divided([new, old], nodes("n1", "n2"), {"team", "other"})
     assert found.pool_of == {"n1": "b"}
     assert found.refused["a", "n1"].reason == "Overlap"
 
@@ -241,30 +252,28 @@ def test_who_has_a_node_keeps_it() -> None:
         "early", "other", nodes=["n1"], metadata={"creationTimestamp": "2020-01-01T00:00:00Z"}
     )
     late = pool("late", nodes=["n1"], metadata={"creationTimestamp": "2026-01-01T00:00:00Z"})
-    assert claims.claims([old, late], known, {"team", "other"}).pool_of == {"n1": "late"}
+    assert divided([old, late], known, {"team", "other"}).pool_of == {"n1": "late"}
 
 
 def test_a_pool_does_not_empty_a_cluster() -> None:
     greedy = pool(nodes=["n1", "n2"])
-    assert claims.claims([greedy], nodes("n1", "n2"), {"team"}).problems["pool"].reason == (
+    assert divided([greedy], nodes("n1", "n2"), {"team"}).problems["pool"].reason == (
         "WouldEmptyCluster"
     )
-    assert claims.claims([greedy], nodes("n1", "n2", "n3"), {"team"}).problems == {}
+    assert divided([greedy], nodes("n1", "n2", "n3"), {"team"}).problems == {}
     # Two pools together neither.
     two = [pool("a", nodes=["n1"]), pool("b", nodes=["n2"])]
-    found = claims.claims(two, nodes("n1", "n2"), {"team"})
+    found = divided(two, nodes("n1", "n2"), {"team"})
     assert (found.pool_of, set(found.problems)) == ({"n1": "a"}, {"b"})
 
 
 def test_missing_tenants_nodes_and_taints_of_others() -> None:
     known = nodes("n1", "n2")
-    assert claims.claims([pool(nodes=["n1"])], known, set()).problems["pool"].reason == (
-        "NoSuchTenant"
-    )
-    found = claims.claims([pool(nodes=["gone"])], known, {"team"})
+    assert divided([pool(nodes=["n1"])], known, set()).problems["pool"].reason == ("NoSuchTenant")
+    found = divided([pool(nodes=["gone"])], known, {"team"})
     assert found.problems["pool"].message == "none of gone exists"
     taken = nodes("n1", taints=[{**DEDICATED[0], "value": "rival"}]) | nodes("n2")
-    found = claims.claims([pool(nodes=["n1"])], taken, {"team"})
+    found = divided([pool(nodes=["n1"])], taken, {"team"})
     assert found.refused["pool", "n1"].reason == "TaintedForOther"
     assert found.pool_of == {}
 

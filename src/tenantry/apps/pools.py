@@ -48,10 +48,8 @@ def add(
             all_again()
 
     def pool_changed(event: store.Event[node_pool.TenantNodePool]) -> None:
-        if event.old is not None and event.new is not None:
-            gone = event.new.metadata.deletion_timestamp != event.old.metadata.deletion_timestamp
-            if event.old.spec == event.new.spec and not gone:
-                return
+        if not state.specified(event):
+            return
         for one in (event.old, event.new):
             if one is not None:
                 for view in tenants.directory.namespaces_of(one.spec.tenant):

@@ -6,7 +6,8 @@ pool can take nothing away from another tenant.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import bisect
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from tenantry.api.tenantry import constants, node_pool
@@ -28,8 +29,8 @@ class Claims:
 
     pool_of: dict[str, str] = field(default_factory=dict)
     """node -> pool that has it"""
-    nodes_of: dict[str, list[str]] = field(default_factory=dict)
-    """pool -> nodes that it selects, sorted, whether or not it has them"""
+    nodes_of: dict[str, set[str]] = field(default_factory=dict)
+    """pool -> nodes that it selects, whether or not it has them"""
     problems: dict[str, Problem] = field(default_factory=dict)
     """pool -> what is wrong with it as a whole"""
     refused: dict[tuple[str, str], Problem] = field(default_factory=dict)
@@ -56,13 +57,15 @@ def problems(spec: node_pool.TenantNodePoolSpec) -> list[str]:
         found.append(
             f"spec.tenant: Invalid value: {errors.shown(spec.tenant)}: must be a tenant's name"
         )
+    seen = set()
     for index, name in enumerate(spec.nodes):
         if not names.is_dns_subdomain(name):
             found.append(
                 f"spec.nodes[{index}]: Invalid value: {errors.shown(name)}: must be a node's name"
             )
-        elif name in spec.nodes[:index]:
+        elif name in seen:
             found.append(f"spec.nodes[{index}]: Duplicate value: {errors.shown(name)}")
+        seen.add(name)
     for label, key in (("taintKey", spec.taint_key), ("labelKey", spec.label_key)):
         if not names.is_qualified_name(key) or _reserved(key):
             found.append(
@@ -78,110 +81,192 @@ def _reserved(key: str) -> bool:
     return any(prefix == one or prefix.endswith(f".{one}") for one in ours)
 
 
-def claims(
-    pools: Iterable[node_pool.TenantNodePool],
-    nodes: Mapping[str, views.NodeView],
-    tenants: Collection[str],
-) -> Claims:
-    """Divide the nodes among the pools."""
-    found = Claims()
-    alive = [pool for pool in pools if not pool.metadata.deletion_timestamp]
-    ordered = sorted(
-        alive, key=lambda pool: (pool.metadata.creation_timestamp or "", pool.metadata.name)
-    )
-    chosen = {pool.metadata.name: select(pool.spec, nodes) for pool in ordered}
-    holder = {}
-    for name, node in nodes.items():
-        record = records.read(node)
-        if record is not None and name in chosen.get(record.pool, ()):
-            holder[name] = record.pool
-    open_nodes = {name for name, node in nodes.items() if _open(node)}
-    for pool in ordered:
-        _divide(pool, nodes, tenants, found=found, holder=holder, open_nodes=open_nodes,
-                selected=chosen[pool.metadata.name])  # fmt: skip
-    return found
+def selects(spec: node_pool.TenantNodePoolSpec) -> Callable[[views.NodeView], bool]:
+    """Return the test whether a pool selects a node."""
+    named = frozenset(spec.nodes)
+    if not spec.selector:
+        return lambda node: node.name in named
+    try:
+        matches = selectors.matcher(spec.selector)
+    except errors.InvalidValueError:
+        return lambda node: node.name in named
+    return lambda node: node.name in named or matches(node.labels)
 
 
-def select(
-    spec: node_pool.TenantNodePoolSpec, nodes: Mapping[str, views.NodeView]
-) -> dict[str, None]:
-    """Return the names of the nodes that a pool selects, sorted."""
-    chosen = {name for name in spec.nodes if name in nodes}
-    if spec.selector:
-        try:
-            matches = selectors.matcher(spec.selector)
-        except errors.InvalidValueError:
-            matches = None
-        if matches is not None:
-            chosen.update(name for name, node in nodes.items() if matches(node.labels))
-    return dict.fromkeys(sorted(chosen))
+class _Pool:
+    """A pool, and what is counted of the nodes that are due to it.
+
+    Due are those that it has, and those that it would have if it had no problem.
+    """
+
+    def __init__(self, pool: node_pool.TenantNodePool) -> None:
+        self.name = pool.metadata.name
+        self.spec = pool.spec
+        self.age = (pool.metadata.creation_timestamp or "", self.name)
+        self.wrong = "; ".join(problems(pool.spec))
+        self.selects = selects(pool.spec)
+        #: Due, and without its record yet.
+        self.new = 0
+        #: Due, and open to everybody.
+        self.open = 0
+        #: Had, and open to everybody.
+        self.taken = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What one node comes to."""
+
+    open: bool
+    holder: str
+    chosen: list[_Pool]
+    due: list[_Pool]
+    refused: dict[str, Problem]
+    owner: str
+
+
+class Division:
+    """Who has which node, kept up while nodes, pools and tenants change.
+
+    What a node comes to depends on itself, on the pools, and on which pools have a problem, but not
+    on other nodes. So the change of a node costs the more the more pools there are, not nodes; and
+    when a problem comes or goes, only the nodes that the pool selects are looked at again.
+
+    Invariant: each place, and so each count, is that of the problems as they were last found.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, views.NodeView] = {}
+        self._places: dict[str, _Place] = {}
+        self._pools: list[_Pool] = []  # the oldest first
+        self._open = 0
+        self._found = Claims()
+        self._judged = True
+
+    def node_changed(self, name: str, node: views.NodeView | None) -> None:
+        """Take a node as it is now; None when it is gone."""
+        if node is not None:
+            self._nodes[name] = node
+        else:
+            self._nodes.pop(name, None)
+        self._place(name)
+
+    def pool_changed(self, name: str, pool: node_pool.TenantNodePool | None) -> None:
+        """Take a pool as it is now; None when it is gone."""
+        nodes_of = self._found.nodes_of
+        alive = _Pool(pool) if pool is not None and not pool.metadata.deletion_timestamp else None
+        self._pools = [one for one in self._pools if one.name != name]
+        moved = nodes_of.get(name, set()).copy()
+        if alive is not None:
+            bisect.insort(self._pools, alive, key=lambda one: one.age)
+            nodes_of.setdefault(name, set())
+            moved.update(node.name for node in self._nodes.values() if alive.selects(node))
+        for node in moved:
+            self._place(node)
+        if alive is None:
+            nodes_of.pop(name, None)
+        self._judged = False
+
+    def tenants_changed(self) -> None:
+        """Look for problems again: a tenant came or went."""
+        self._judged = False
+
+    def claims(self, tenants: Collection[str]) -> Claims:
+        """Return the division as it is now; it is shared, and goes on to change."""
+        # A problem matters for younger pools only, so each round is right about one pool more.
+        while not self._judged:
+            left, found = self._open, {}
+            for pool in self._pools:
+                problem = self._problem(pool, tenants, left)
+                if problem is not None:
+                    found[pool.name] = problem
+                if pool.spec.mode == "exclusive":
+                    left -= pool.taken
+            changed = found.keys() ^ self._found.problems.keys()
+            self._found.problems = found
+            for name in changed:
+                for node in self._found.nodes_of.get(name, set()).copy():
+                    self._place(node)
+            self._judged = not changed
+        return self._found
+
+    def _place(self, name: str) -> None:
+        before, node, found = self._places.pop(name, None), self._nodes.get(name), self._found
+        self._judged = False
+        if before is not None:
+            self._count(before, -1)
+            found.pool_of.pop(name, None)
+            for pool in before.chosen:
+                found.nodes_of[pool.name].discard(name)
+                found.refused.pop((pool.name, name), None)
+        if node is None:
+            return
+        after = self._places[name] = _placed(node, self._pools, found.problems)
+        self._count(after, 1)
+        if after.owner:
+            found.pool_of[name] = after.owner
+        for pool in after.chosen:
+            found.nodes_of[pool.name].add(name)
+        found.refused.update(((pool, name), why) for pool, why in after.refused.items())
+
+    def _count(self, place: _Place, sign: int) -> None:
+        self._open += sign * place.open
+        for pool in place.due:
+            pool.new += sign * (pool.name != place.holder)
+            pool.open += sign * place.open
+            pool.taken += sign * (place.open and pool.name == place.owner)
+
+    def _problem(self, pool: _Pool, tenants: Collection[str], left: int) -> Problem | None:
+        spec = pool.spec
+        if pool.wrong:
+            return Problem("Invalid", pool.wrong)
+        if spec.tenant not in tenants:
+            return Problem("NoSuchTenant", f'tenant "{spec.tenant}" does not exist')
+        if not self._found.nodes_of[pool.name]:
+            missing = f"none of {', '.join(spec.nodes[:5])} exists"
+            return Problem("NoNodes", missing if spec.nodes else "no node matches")
+        if spec.mode == "exclusive" and pool.new and left and pool.open == left:
+            return Problem(
+                "WouldEmptyCluster",
+                f"the pool would take all {left} nodes that are left for everybody; "
+                "leave out at least one",
+            )
+        return None
+
+
+def _placed(node: views.NodeView, pools: Iterable[_Pool], troubled: Collection[str]) -> _Place:
+    """Place a node.
+
+    :param pools: the oldest first
+    :param troubled: pools that get no nodes beyond those that they have: a mistake must not open
+        nodes to others
+    """
+    chosen = [pool for pool in pools if pool.selects(node)]
+    record = records.read(node) if chosen else None
+    holder = record.pool if record is not None else ""
+    if all(pool.name != holder for pool in chosen):
+        holder = ""
+    due, refused, owner = [], {}, ""
+    for pool in chosen:
+        other = holder or owner
+        if other and other != pool.name:
+            refused[pool.name] = Problem(
+                "Overlap", f"node {node.name} is in pool {other}; a node is in one pool at most"
+            )
+        elif (taken := _foreign_taint(pool.spec, node)) is not None:
+            refused[pool.name] = Problem(
+                "TaintedForOther", f"node {node.name} carries the taint {taken}, of another tenant"
+            )
+        else:
+            due.append(pool)
+            if holder == pool.name or pool.name not in troubled:
+                owner = pool.name
+    return _Place(_open(node), holder, chosen, due, refused, owner)
 
 
 def _open(node: views.NodeView) -> bool:
     hard = any(taint.effect in taints.HARD for taint in node.taints)
     return not node.unschedulable and not hard
-
-
-def _divide(
-    pool: node_pool.TenantNodePool,
-    nodes: Mapping[str, views.NodeView],
-    tenants: Collection[str],
-    *,
-    found: Claims,
-    holder: Mapping[str, str],
-    open_nodes: set[str],
-    selected: Mapping[str, None],
-) -> None:
-    name, spec = pool.metadata.name, pool.spec
-    found.nodes_of[name] = list(selected)
-    problem = _problem(pool, nodes, tenants, selected)
-    mine = []
-    for node in selected:
-        owner = holder.get(node) or found.pool_of.get(node)
-        if owner is not None and owner != name:
-            found.refused[name, node] = Problem(
-                "Overlap", f"node {node} is in pool {owner}; a node is in one pool at most"
-            )
-        elif (taken := _foreign_taint(spec, nodes[node])) is not None:
-            found.refused[name, node] = Problem(
-                "TaintedForOther", f"node {node} carries the taint {taken}, of another tenant"
-            )
-        else:
-            mine.append(node)
-    if problem is None and spec.mode == "exclusive":
-        new = [node for node in mine if holder.get(node) != name]
-        if new and open_nodes and not open_nodes - set(mine):
-            problem = Problem(
-                "WouldEmptyCluster",
-                f"the pool would take all {len(open_nodes)} nodes that are left for everybody; "
-                "leave out at least one",
-            )
-    if problem is not None:
-        found.problems[name] = problem
-        # What it has it keeps: a mistake must not open nodes to others.
-        mine = [node for node in mine if holder.get(node) == name]
-    for node in mine:
-        found.pool_of[node] = name
-    if spec.mode == "exclusive":
-        open_nodes -= set(mine)
-
-
-def _problem(
-    pool: node_pool.TenantNodePool,
-    nodes: Mapping[str, views.NodeView],
-    tenants: Collection[str],
-    selected: Mapping[str, None],
-) -> Problem | None:
-    wrong = problems(pool.spec)
-    if wrong:
-        return Problem("Invalid", "; ".join(wrong))
-    if pool.spec.tenant not in tenants:
-        return Problem("NoSuchTenant", f'tenant "{pool.spec.tenant}" does not exist')
-    if not selected:
-        missing = [name for name in pool.spec.nodes if name not in nodes]
-        what = f"none of {', '.join(missing[:5])} exists" if missing else "no node matches"
-        return Problem("NoNodes", what)
-    return None
 
 
 def _foreign_taint(spec: node_pool.TenantNodePoolSpec, node: views.NodeView) -> taints.Taint | None:

@@ -35,11 +35,8 @@ class Pools:
         self.pools.subscribe(self._changed)
 
     def _changed(self, event: store.Event[node_pool.TenantNodePool]) -> None:
-        if event.old is not None and event.new is not None:
-            before, after = event.old, event.new
-            gone = before.metadata.deletion_timestamp != after.metadata.deletion_timestamp
-            if before.spec == after.spec and not gone:
-                return
+        if not specified(event):
+            return
         self._fences.clear()
         pools = self.pools.list()
         for tenant in {one.spec.tenant for one in (event.old, event.new) if one is not None}:
@@ -71,30 +68,28 @@ class State(Pools):
         self.steps: dict[str, lifecycle.Step] = {}
         #: Borrowed nodes that their tenant wants back.
         self.called: set[str] = set()
-        self._claims: claims.Claims | None = None
-        self.pools.subscribe(self._forget)
+        self._division = claims.Division()
+        self.pools.subscribe(self._pool_changed)
         self.nodes.subscribe(self._node_changed)
 
-    def _forget(self, _: object) -> None:
-        self._claims = None
+    def _pool_changed(self, event: store.Event[node_pool.TenantNodePool]) -> None:
+        if specified(event):
+            self._division.pool_changed(event.key[1], event.new)
 
     def _node_changed(self, event: store.Event[views.NodeView]) -> None:
         if event.new is None:
             self.steps.pop(event.key[1], None)
             self.called.discard(event.key[1])
         if event.old is None or event.new is None or moved(event.old, event.new):
-            self._claims = None
+            self._division.node_changed(event.key[1], event.new)
 
     def tenants_changed(self) -> None:
         """Divide the nodes anew: a tenant came or went."""
-        self._claims = None
+        self._division.tenants_changed()
 
     def claims(self) -> claims.Claims:
-        """Return who has which node, computed once per change of what it rests on."""
-        if self._claims is None:
-            nodes = {node.name: node for node in self.nodes.list()}
-            self._claims = claims.claims(self.pools.list(), nodes, self.index.tenant_names())
-        return self._claims
+        """Return who has which node, for now: it is not to be kept over an `await`."""
+        return self._division.claims(self.index.tenant_names())
 
     def pods_on(self, node: str) -> list[views.PodView]:
         """Return the pods of a node."""
@@ -123,3 +118,11 @@ def moved(before: views.NodeView, after: views.NodeView) -> bool:
         or before.record != after.record
         or before.unschedulable != after.unschedulable
     )
+
+
+def specified(event: store.Event[node_pool.TenantNodePool]) -> bool:
+    """Tell whether a pool came, went, or wants something else now; its status does not matter."""
+    before, after = event.old, event.new
+    if before is None or after is None or before.spec != after.spec:
+        return True
+    return before.metadata.deletion_timestamp != after.metadata.deletion_timestamp

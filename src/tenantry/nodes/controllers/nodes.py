@@ -53,21 +53,15 @@ class NodeController:
         )
 
     def _of_pool(self, event: store.Event[node_pool.TenantNodePool]) -> Iterable[str]:
-        if event.old is not None and event.new is not None:
-            before, after = event.old, event.new
-            leaving = after.metadata.deletion_timestamp != before.metadata.deletion_timestamp
-            if before.spec == after.spec and not leaving:
-                return ()
-        nodes = {node.name: node for node in self._known.nodes.list()}
-        found = {
-            name
-            for one in (event.old, event.new)
-            if one is not None
-            for name in claims.select(one.spec, nodes)
-        }
+        if not state.specified(event):
+            return ()
+        tests = [claims.selects(one.spec) for one in (event.old, event.new) if one is not None]
         # A node that the pool no longer selects says itself that it was in it.
-        found.update(name for name, node in nodes.items() if node.record)
-        return found
+        return [
+            node.name
+            for node in self._known.nodes.list()
+            if node.record or any(test(node) for test in tests)
+        ]
 
     def _of_pod(self, event: store.Event[views.PodView]) -> list[str]:
         pods = [pod for pod in (event.old, event.new) if pod is not None]

@@ -105,7 +105,7 @@ class PoolController:
             self._uncount(name)
             return
         found = self._known.claims()
-        selected = found.nodes_of.get(name, [])
+        selected = sorted(found.nodes_of.get(name, ()))
         occupied = {
             node: self._known.occupants(node, pool.spec)
             for node in selected
@@ -118,7 +118,7 @@ class PoolController:
             self._known.steps,
             refused=found.refused,
             scores=self._scores(pool, occupied),
-            known=[node.name for node in self._known.nodes.list()],
+            known=[one.name for one in pool.status.nodes if self._known.nodes.get(one.name)],
         )
         wrong = self._violations(pool, occupied)
         self._tell(pool, wrong)
@@ -145,22 +145,23 @@ class PoolController:
             return {}
         expected: dict[str, list[str]] = {node: [] for node in dedicated}
         running: dict[str, set[str]] = {node: set() for node in dedicated}
-        index = daemonsets.Nodes(self._known.nodes.list(), self._known.taint_keys())
-        among = index.of(dedicated)
+        known = [view for one in dedicated if (view := self._known.nodes.get(one)) is not None]
+        index = daemonsets.Nodes(known, self._known.taint_keys())
         for one in self._known.system_daemon_sets():
             reach = index.tolerated(daemonsets.given(one.template), dedicated=False)
-            for node in index.named(index.selected(one.template) & reach & among):
+            for node in index.named(index.selected(one.template) & reach):
                 expected[node].append(one.key)
             for node in self._known.ready_on(one):
                 if node in running:
                     running[node].add(one.key)
         result = {}
-        for node in dedicated:
-            view = self._known.nodes.get(node)
-            if view is not None:
-                result[node] = readiness.score(
-                    view, pool.spec.readiness, expected=expected[node], running=running[node]
-                )
+        for view in known:
+            result[view.name] = readiness.score(
+                view,
+                pool.spec.readiness,
+                expected=expected[view.name],
+                running=running[view.name],
+            )
         return result
 
     def _violations(
