@@ -55,6 +55,39 @@ def test_it_is_the_same_with_and_without_the_plugin(plugin: bool) -> None:
     assert fence.fenced(given, around) == fence.fenced({}, around)
 
 
+CHOSEN = {"node-pool": "gpu", "zone": "a"}
+
+
+@pytest.mark.parametrize("plugin", [True, False])
+@pytest.mark.parametrize("pools", [[], [pool("p", "other")], ONE, TWO], ids=len)
+def test_what_the_tenant_chooses_is_let_in_and_put_there(
+    pools: list[node_pool.TenantNodePool], plugin: bool
+) -> None:
+    """Also a label that pools have for tenants, of another value: the administrator wrote it."""
+    around = fence.choosing(fence.fence(pools, "team"), CHOSEN)
+    made = fence.fenced({"nodeSelector": CHOSEN} if plugin else {}, around)
+    assert made["nodeSelector"] == CHOSEN
+    assert fence.problem(made, around) == ""
+    other = {**made, "nodeSelector": {**CHOSEN, "zone": "b"}}
+    assert fence.problem(other, around) == "spec.nodeSelector[zone]: Required value: a"
+    other = {**made, "nodeSelector": {**CHOSEN, "node-pool": "cpu"}}
+    assert "nodes of somebody else" in fence.problem(other, around)
+    if around.pools:
+        # It does not lead out of the pools.
+        terms = made["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+        assert terms == [expression("tenantry.io/node-pool", "In", *around.pools)]
+
+
+def test_what_the_tenant_chooses_beside_its_pools() -> None:
+    around = fence.choosing(fence.fence(ONE, "team"), {"zone": "a"})
+    assert fence.fenced({}, around)["nodeSelector"] == {"node-pool": "team", "zone": "a"}
+    assert "affinity" not in fence.fenced({}, around)
+    # In a template it would stay as it was, and the pods of a changed tenant be refused.
+    made = fence.fenced({}, around, template=True)
+    assert made["nodeSelector"] == {"node-pool": "team"}
+    assert fence.problem(made, around, template=True) == ""
+
+
 def test_it_is_put_once() -> None:
     for pools in (ONE, TWO, [pool("p", mode="shared")]):
         around = fence.fence(pools, "team")

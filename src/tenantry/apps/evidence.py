@@ -238,6 +238,7 @@ class Gatherer:
             # Promoted accounts are left out: only owners by specification promote others.
             owners_of=lambda owner: owners.owners(owner, index.config, index.tenant_owners()),
             tenant_name=name,
+            home=home,
             cordoned=self._cordoned(view),
             leaving=bool(review.namespace) and (view is None or view.terminating),
             occupied=view is not None and occupied(view),
@@ -265,6 +266,7 @@ class Gatherer:
         return dataclasses.replace(
             known,
             policy=policy,
+            node_selector=owner.spec.node_selector,
             around=await content.around(review, policy, proposing=proposing),
             owns=lambda: owners.is_owner(index.owners_of(owner), known.requester),
         )

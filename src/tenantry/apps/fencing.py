@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from tenantry.api.tenantry import resources as tenantry
 from tenantry.directory import identity
-from tenantry.nodes import evidence, state
+from tenantry.nodes import evidence, fence, state
 from tenantry.nodes.admission import pods, pools
 from tenantry.runtime import admission
 from tenantry.tenancy import evidence as tenancy
@@ -52,7 +52,7 @@ class Fencing:
         if name is None:
             return evidence.Evidence()
         return evidence.Evidence(
-            around=self._known.fence_of(name),
+            around=fence.choosing(self._known.fence_of(name), known.node_selector),
             system=self._is_system(known, binding=review.kind == "Binding"),
         )
 
@@ -69,8 +69,8 @@ class Fencing:
             return True
         if not binding:
             return False
-        account = who.service_account
-        if account is not None:
-            return self._known.index.tenant_of(account[0]) is None
+        if who.service_account is not None:
+            # By evidence, which asks about a namespace that memory has not heard of.
+            return known.home is None
         # Neither what looks like an account and is none, nor those who did not say who they are.
         return who.name.startswith("system:") and not who.name.startswith(_NOBODY)

@@ -6,6 +6,7 @@ tenant's pool exists, not from the moment a controller got to a node.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +21,8 @@ Object = dict[str, Any]
 class Fence:
     """What pools mean for the pods of one tenant; of a tenant without pools if `pools` is empty.
 
-    :param selector: labels that the tenant's pods select
+    :param selector: labels of the tenant's own nodes, which its pods select
+    :param chosen: labels that the Tenant itself chooses for its pods, as PodNodeSelector would
     :param required: requirements on node labels, each of which every alternative must meet
     :param preferred: requirements that are only preferred
     :param tolerations: of the taints of the tenant's own nodes
@@ -29,6 +31,7 @@ class Fence:
     tenant: str
     pools: tuple[str, ...] = ()
     selector: Mapping[str, str] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
     required: tuple[Object, ...] = ()
     preferred: tuple[Object, ...] = ()
     tolerations: tuple[Object, ...] = ()
@@ -39,6 +42,8 @@ class Fence:
 
     def owns_label(self, key: str, value: str) -> bool:
         """Tell whether a label of the guarded ones names the tenant's own nodes."""
+        if self.chosen.get(key) == value:
+            return True
         return value in self.pools if key == constants.POOL_LABEL else value == self.tenant
 
 
@@ -69,7 +74,7 @@ def fence(pools: Iterable[node_pool.TenantNodePool], tenant: str) -> Fence:
     label_keys = base.label_keys | {pool.spec.label_key for pool in everything}
     names = tuple(pool.metadata.name for pool in mine)
     bound = any(pool.spec.mode != "shared" for pool in mine)
-    in_pools = {"key": constants.POOL_LABEL, "operator": "In", "values": list(names)}
+    in_pools = _in_pools(names)
     required: list[Object] = []
     preferred: list[Object] = []
     selector: dict[str, str] = {}
@@ -95,6 +100,25 @@ def fence(pools: Iterable[node_pool.TenantNodePool], tenant: str) -> Fence:
     )
 
 
+def choosing(around: Fence, chosen: Mapping[str, str]) -> Fence:
+    """Return the fence of a tenant whose Tenant chooses nodes, too.
+
+    Where that differs from the label of its pools it wins, as in the annotation of namespaces; the
+    pods stay in the pools all the same, and wait if no node is both.
+    """
+    if not chosen:
+        return around
+    selector = {k: v for k, v in around.selector.items() if chosen.get(k, v) == v}
+    required = around.required
+    if len(selector) < len(around.selector) and _in_pools(around.pools) not in required:
+        required = (*required, _in_pools(around.pools))
+    return dataclasses.replace(around, selector=selector, chosen=chosen, required=required)
+
+
+def _in_pools(names: Sequence[str]) -> Object:
+    return {"key": constants.POOL_LABEL, "operator": "In", "values": list(names)}
+
+
 def _tolerations(pools: Sequence[node_pool.TenantNodePool]) -> Iterable[Object]:
     seen = set()
     for pool in pools:
@@ -112,10 +136,18 @@ def _tolerations(pools: Sequence[node_pool.TenantNodePool]) -> Iterable[Object]:
                 }
 
 
-def fenced(spec: Mapping[str, Any], around: Fence, *, placing: bool = True) -> Object:
+def _selected(around: Fence, *, template: bool) -> dict[str, str]:
+    # What a Tenant chooses may change, and would stay in a template as it was.
+    return dict(around.selector) if template else {**around.selector, **around.chosen}
+
+
+def fenced(
+    spec: Mapping[str, Any], around: Fence, *, placing: bool = True, template: bool = False
+) -> Object:
     """Return a pod's specification inside the fence.
 
     :param placing: also where it may run, which the API server fixes when the pod is made
+    :param template: it is not a pod's yet
     """
     result: Object = dict(spec)
     if around.tolerations:
@@ -126,8 +158,8 @@ def fenced(spec: Mapping[str, Any], around: Fence, *, placing: bool = True) -> O
             result["tolerations"] = [*has, *missing]
     if not placing:
         return result
-    if around.selector:
-        result["nodeSelector"] = {**around.selector, **(spec.get("nodeSelector") or {})}
+    if selected := _selected(around, template=template):
+        result["nodeSelector"] = {**selected, **(spec.get("nodeSelector") or {})}
     if around.required:
         result["affinity"] = _required(spec.get("affinity") or {}, around.required)
     if around.preferred:
@@ -165,10 +197,17 @@ def _preferred(affinity: Mapping[str, Any], wanted: Sequence[Object]) -> Object:
     return {**affinity, "nodeAffinity": {**node, _PREFERRED: listed}}
 
 
-def problem(spec: Mapping[str, Any], around: Fence, stored: Mapping[str, Any] | None = None) -> str:
+def problem(
+    spec: Mapping[str, Any],
+    around: Fence,
+    stored: Mapping[str, Any] | None = None,
+    *,
+    template: bool = False,
+) -> str:
     """Say what in a pod's specification leaves the fence; "" for nothing.
 
     :param stored: the specification as it was, of which nothing is held against the change
+    :param template: it is not a pod's yet
     """
     before = stored or {}
     had = list(before.get("tolerations") or ())
@@ -182,7 +221,7 @@ def problem(spec: Mapping[str, Any], around: Fence, stored: Mapping[str, Any] | 
                     f'spec.nodeSelector[{key}]: Forbidden: "{value}": nodes of somebody else; '
                     f"{_accepted(around)}"
                 )
-        for key, value in sorted(around.selector.items()):
+        for key, value in sorted(_selected(around, template=template).items()):
             if stored is None and (spec.get("nodeSelector") or {}).get(key) != value:
                 return f"spec.nodeSelector[{key}]: Required value: {value}"
     if spec.get("affinity") != before.get("affinity"):

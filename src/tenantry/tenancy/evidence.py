@@ -23,6 +23,8 @@ class Evidence:
     :param tenant_name: tenant of the namespace that the request is in, if it is in one
     :param guest: gives, for one of the tenants and the name of a namespace, whom its service
         accounts would be that has rights outside of the tenant; "" for nobody
+    :param home: tenant of the namespace that the requester lives in, if it is a service account
+    :param node_selector: labels of nodes that the tenant of the namespace chooses for its pods
     :param cordoned: whether that namespace, or its tenant as a whole, is frozen
     :param leaving: whether that namespace is being deleted, or gone
     :param occupied: whether it may hold more than what the platform put there
@@ -40,6 +42,8 @@ class Evidence:
     owners_of: Callable[[tenant.Tenant], Sequence[owners.Owner]]
     guest: Callable[[tenant.Tenant, str], str] = lambda _owner, _name: ""
     tenant_name: str | None = None
+    home: str | None = None
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     cordoned: bool = False
     leaving: bool = False
     occupied: bool = False

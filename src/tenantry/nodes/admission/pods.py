@@ -78,7 +78,8 @@ def mutate_daemon_set(review: admission.Review, known: evidence.Evidence) -> Dec
     spec = ((found.get("spec") or {}).get("template") or {}).get("spec")
     if spec is None:
         return admission.Allow()
-    return _patched(found, fence.fenced(spec, known.around), ("spec", "template", "spec"))
+    fenced = fence.fenced(spec, known.around, template=True)
+    return _patched(found, fenced, ("spec", "template", "spec"))
 
 
 def _patched(found: Object, spec: Object, path: tuple[str, ...]) -> Decision:
@@ -116,7 +117,7 @@ def validate_daemon_set(review: admission.Review, known: evidence.Evidence) -> D
         return admission.Allow()
     spec = _template(found)
     stored = None if review.old is None else _template(review.old)
-    text = fence.problem(spec, known.around, stored)
+    text = fence.problem(spec, known.around, stored, template=True)
     if not text:
         return _OK
     problem = text.replace("spec.", "spec.template.spec.", 1)
