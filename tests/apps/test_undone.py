@@ -23,6 +23,7 @@ async def kubectl(world: World, *words: str, user: str = "alice") -> str:
 async def test_an_owner_is_told_what_does_not_last(world: World) -> None:
     await world.tenant(namespaceOptions={"additionalMetadata": {"labels": {"cost": "cc-1"}}})
     await world.namespace()
+    await world.bound()
     name, label = world.name("prod"), f'label "cost" is kept by tenant "{world.name("oil")}"'
     for change, words in (
         ("cost=cc-2", f'Warning: {label}: it stays "cc-1", "cc-2" does not last'),
@@ -53,5 +54,6 @@ async def test_a_cluster_administrator_is_told_too(world: World) -> None:
 async def test_an_owner_of_bare_namespaces_is_told(world: World) -> None:
     await world.tenant(namespaceOptions={"managedMetadataOnly": True})
     await world.namespace()
+    await world.bound()
     told = await kubectl(world, "label", "namespace", world.name("prod"), "mine=1")
     assert told.strip().endswith("namespaces have only what the tenant sets")
