@@ -244,3 +244,26 @@ def test_what_no_node_has_is_said_in_whole_units() -> None:
     outcome(made)
     messages = [reason.message for reason in made.engine.explain(("ns", "wide"))]
     assert any("no node has that much gpu: 16 GPUs asked, 8 GPUs at most" in m for m in messages)
+
+
+def test_job_of_too_many_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small its minimum is: to look at each of a million pods would take seconds."""
+    monkeypatch.setattr(gangs, "MOST_TASKS", 5)
+    made = world.World()
+    good(made)
+    made.job("huge", "good", pods=6, minimum=1)
+    made.job("large", "good", pods=5, minimum=1, gpus=0.1)
+    assert outcome(made) == {"fine-0", *(f"large-{i}" for i in range(5))}
+    (reason,) = made.engine.explain(("ns", "huge"))
+    assert reason.message == "the job has 6 pods; accepted is at most 5"
+
+
+def test_memory_below_minus_one_is_no_bound() -> None:
+    """As KAI clamps it; for CPU and GPUs it is refused."""
+    made = world.World()
+    made.node("n")
+    made.queue("q", resources={"memory": specs.Bound(quota=-7, limit=-9)})
+    made.job("j", "q")
+    assert outcome(made) == {"j-0"}
+    queue = made.session.queues["q"]
+    assert (queue.quota[1], queue.limit[1]) == (-1, -1)

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from tenantry.scheduler.engine import audit, config, cycle, plugin, registry, session, tables
+from tenantry.scheduler.engine import (
+    audit,
+    config,
+    cycle,
+    plugin,
+    registry,
+    session,
+    specs,
+    tables,
+)
 from tenantry.scheduler.scenarios import world
 
 
@@ -203,3 +212,47 @@ def test_plugin_that_cannot_bear_moves(
     assert len(decided.evictions) == planned["ns", "gang"]
     assert audit.drift(made.seen) == []
     assert decided.errors or good > 10
+
+
+class Slow:
+    """Opens in steps, and raises in the middle if told so."""
+
+    name = "slow"
+
+    def __init__(self, *, broken: bool) -> None:
+        self._broken = broken
+
+    def open(self, session: session.Session) -> Iterator[None]:
+        yield
+        if self._broken:
+            raise RuntimeError("halfway")
+        yield
+        session.points.priority_boosts.append(lambda job: 1)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_plugins_may_open_in_steps(monkeypatch: pytest.MonkeyPatch, *, broken: bool) -> None:
+    monkeypatch.setitem(registry._added_plugins, "slow", lambda arguments: Slow(broken=broken))
+    made = world.World(config.Config(plugins=(*config.PLUGINS, config.PluginChoice("slow"))))
+    made.node("a")
+    made.queue("q", 8)
+    made.job("j", "q")
+    if not broken:
+        opened = session.Session(made.seen, made.engine.config, now=world.NOW)
+        assert len(list(opened.opening())) == len(config.PLUGINS) + 1 + 2
+        assert len(opened.points.priority_boosts) == 1
+    decided = made.run()
+    assert [bind.task.name for bind in decided.binds] == ([] if broken else ["j-0"])
+    assert len(decided.errors) == broken
+
+
+def test_many_claims_are_counted_in_steps() -> None:
+    made = world.World()
+    made.node("a")
+    made.queue("q", 8)
+    for index in range(600):
+        wanted = specs.Constraints(claims=(f"c{index}",))
+        made.job(f"j{index}", "q", gpus=0, constraints=wanted)
+    opened = session.Session(made.seen, made.engine.config, now=world.NOW)
+    # Two more of `proportion` for 600 claims, two of `dynamicresources`.
+    assert len(list(opened.opening())) == len(config.PLUGINS) + 2 + 2

@@ -26,8 +26,11 @@ class Plugin(Protocol):
 
     name: str
 
-    def open(self, session: sessions.Session) -> None:
-        """Register with `session.points`; called once per cycle, in the configured order."""
+    def open(self, session: sessions.Session) -> Iterator[None] | None:
+        """Register with `session.points`; called once per cycle, in the configured order.
+
+        A generator function does it in steps: other work of the process runs between them.
+        """
 
 
 class Action(Protocol):

@@ -84,10 +84,10 @@ class Session:
         self.notes: dict[str, object] = {}
 
     def opening(self) -> Iterator[None]:
-        """Open the plugins, each in a step: with thousands of claims that takes a while."""
+        """Open the plugins, each in one step or more: thousands of claims take a while."""
         for choice in self.config.plugins:
             yield
-            registry.make_plugin(choice.name, choice.arguments).open(self)
+            yield from registry.make_plugin(choice.name, choice.arguments).open(self) or ()
 
     def retire(self) -> None:
         """Let go of what only its own cycle needed, so that little is left for the collector."""
@@ -169,6 +169,13 @@ class Session:
             return reasons.Reason(reasons.INVALID, "the pod group is not valid")
         if spec.held:
             return reasons.Reason(reasons.HELD, spec.held)
+        if len(job.rows) > gangs.MOST_TASKS:
+            return reasons.Reason(
+                reasons.INVALID,
+                f"the job has {len(job.rows)} pods; accepted is at most {gangs.MOST_TASKS}",
+                {"pods": len(job.rows), "bound": gangs.MOST_TASKS},
+                "divide the job, or delete pods",
+            )
         queue = self.queues.get(spec.queue)
         if queue is None:
             why = self.rejected_queues.get(spec.queue)

@@ -6,7 +6,7 @@ GPUs must carry the label `kai.scheduler/queue` of the job's queue.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -69,14 +69,17 @@ class DynamicResources:
 
     name = "dynamicresources"
 
-    def open(self, session: session.Session) -> None:
+    def open(self, session: session.Session) -> Iterator[None]:
         """Register the mask, and what no eviction changes."""
         if not session.observed.claiming:
             return
+        session.observed.inventory()
+        yield
         devices = claim_devices.Devices(session)
         state = session.state
         state.choose = devices.choose
         devices.estimate()
+        yield
         claims.settle(state)
 
         def make(shape: shapes.Shape) -> plugin.NodeMask | None:

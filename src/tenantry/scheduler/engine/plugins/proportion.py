@@ -6,7 +6,7 @@ Arguments: `kValue` (strength of historical usage, default 1), `relcaimerSaturat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tenantry.scheduler.engine import (
@@ -27,6 +27,8 @@ from tenantry.scheduler.engine import (
 )
 
 _UNITS = (1, 1, queues.GPU_UNIT)
+#: Tasks with claims looked at between two yields.
+_STEP = 256
 
 
 class Proportion:
@@ -38,10 +40,10 @@ class Proportion:
         self._k = max(k, 0.0)
         self._multiplier = max(multiplier, 1.0)
 
-    def open(self, session: session.Session) -> None:
-        """Compute shares and register orders and checks."""
+    def open(self, session: session.Session) -> Iterator[None]:
+        """Compute shares and register orders and checks, in steps where claims are many."""
         session.total = totals(session)
-        set_requests(session)
+        yield from set_requests(session)
         share_out(session, self._k)
         points = session.points
         total = session.total
@@ -92,7 +94,7 @@ def totals(session: session.Session) -> list[queues.Amount]:
     return total
 
 
-def set_requests(session: session.Session) -> None:
+def set_requests(session: session.Session) -> Iterator[None]:
     """Set what each queue holds and waits for, roll-up included."""
     width = len(session.total)
     by_index = session.observed.shapes_by_index
@@ -106,25 +108,27 @@ def set_requests(session: session.Session) -> None:
         for level in leaf.path():
             for r in range(width):
                 level.request[r] += waiting[r]
-    _request_claims(session)
+    yield from _request_claims(session)
     for queue in session.queues.values():
         for r in range(width):
             queue.request[r] += queue.allocated[r]
 
 
-def _request_claims(session: session.Session) -> None:
+def _request_claims(session: session.Session) -> Iterator[None]:
     """Count the GPUs that pending tasks ask for through claims, each claim once."""
     state = session.state
-    waiting: dict[tuple[str, str], list[int]] = {}
-    for row in sorted(session.observed.claiming):
+    asked: dict[tuple[str, str], int] = {}
+    claimed: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for number, row in enumerate(sorted(session.observed.claiming)):
         job = session.job_of(row)
         if job is not None and state.status[row] == status.PENDING:
-            waiting.setdefault(job.account, []).append(row)
-    for account, rows in waiting.items():
+            known = claimed.setdefault(job.account, set())
+            asked[job.account] = asked.get(job.account, 0) + session.claimed(row, known)
+        if number % _STEP == _STEP - 1:
+            yield
+    for account, gpus in asked.items():
         leaf = queue_tree.of_account(session.queues, account)
         if leaf is not None:
-            claimed: set[tuple[str, str]] = set()
-            gpus = sum(session.claimed(row, claimed) for row in rows)
             for level in leaf.path():
                 level.request[2] += gpus
 
