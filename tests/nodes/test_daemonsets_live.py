@@ -270,6 +270,11 @@ def test_dedicate_list_release(stage: Stage) -> None:
     ):
         code, _, err = stage.tenantry(*words)
         assert (code in (1, 2), message in err) == (True, True), err
+    nobody = ("--tenant", "nobody", "--pool", stage.name("nobody"), "--timeout", "2")
+    code, out, _ = stage.tenantry("dedicate", stage.nodes[2], *nobody, "-o", "json")
+    (entry,) = json.loads(out)["nodes"]
+    assert (code, entry["reason"]) == (2, "NoSuchTenant")
+    assert entry["message"] == 'tenant "nobody" does not exist'
     code, out, _ = stage.tenantry("release", second, "-o", "json")
     assert (code, json.loads(out)) == (0, {"nodes": [second], "pools": [team]})
     code, out, _ = stage.tenantry("release", first)

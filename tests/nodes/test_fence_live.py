@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -98,6 +99,36 @@ def test_it_is_the_same_with_and_without_the_plugin(rivals: Rivals, unique: str)
     assert all("403" in one for one in refusals)
     # Without the plugin it is us who refuse.
     assert "nodes of somebody else" in refusals[2]
+
+
+def test_what_the_tenant_chooses_holds_with_and_without_the_plugin(
+    rivals: Rivals, unique: str
+) -> None:
+    """Also a label that pools have for tenants: the administrator wrote it, not the tenant."""
+    stage = rivals.stage
+    chosen = {"node-pool": "gpu", "zone": "a"}
+
+    def made(body: Object, server: int) -> Object:
+        user = body["metadata"]["namespace"]
+        found = stage.create(body, user=user, server=server, dry=True)["spec"]
+        selector: Object = found.get("template", {"spec": found})["spec"].get("nodeSelector", {})
+        return selector
+
+    def chooses(tenant: str, server: int, wanted: Object) -> bool:
+        return made(pod(unique, tenant), server) == wanted
+
+    for tenant, own in ((rivals.other, {}), (rivals.team, {"node-pool": rivals.team})):
+        wanted = {**chosen, **own}
+        stage.patch("Tenant", tenant, "", {"spec": {"nodeSelector": wanted}})
+        try:
+            for server in range(3):
+                at = functools.partial(chooses, tenant, server, wanted)
+                stage.eventually(at, "as the tenant says")
+                bad = pod(unique, tenant, nodeSelector={"zone": "b"})
+                assert "403" in rivals.refused(bad, server=server)
+                assert made(workload("DaemonSet", unique, tenant), server) == own
+        finally:
+            stage.patch("Tenant", tenant, "", {"spec": {"nodeSelector": None}})
 
 
 OUT: dict[str, tuple[Object, str]] = {
@@ -468,3 +499,40 @@ def test_who_may_write_nodes_changes_nothing_that_pools_rest_on(
     }
     assert "kept by TenantNodePools" in stage.refused(stage.create, new, user=team)
     assert f"tenant-dedicated={team}:NoSchedule" in stage.taints(node)
+
+
+def test_who_may_write_nodes_moves_none_between_pools(stage: Stage, unique: str) -> None:
+    """By the labels that pools select by, and by keys of a pool's own on nodes of none."""
+    team, (node, free, _) = stage.tenant(), stage.nodes
+    rack, label, taint = f"{unique}.example/rack", f"{unique}-team", f"{unique}-only"
+    stage.patch("Node", node, "", {"metadata": {"labels": {rack: "r7"}}})
+    stage.dedicated(selector={"matchLabels": {rack: "r7"}}, labelKey=label, taintKey=taint)
+    stage.allow(team, ["patch", "get", "update"], "nodes", "nodes/status")
+
+    def patched(name: str, change: Object, sub: str = "", user: str = team) -> str:
+        return stage.refused(stage.patch, "Node", name, "", change, user=user, sub=sub)
+
+    other = {"metadata": {"labels": {rack: "other"}}}
+    stage.eventually(lambda: "select nodes by this label" in patched(free, other), "guarded")
+    for sub in ("", "status"):
+        for name, value in ((node, None), (node, "r8"), (free, "r7")):
+            text = patched(name, {"metadata": {"labels": {rack: value}}}, sub)
+            assert "select nodes by this label" in text, (name, value, sub)
+        for name, value in ((node, None), (free, team)):
+            text = patched(name, {"metadata": {"labels": {label: value}}}, sub)
+            assert "kept by TenantNodePools" in text, (name, value, sub)
+    mine = [{"key": taint, "value": team, "effect": "NoSchedule"}]
+    assert "kept by TenantNodePools" in patched(free, {"spec": {"taints": mine}})
+    assert stage.taints(node) == [f"{taint}={team}:NoSchedule"]
+    stage.patch("Node", free, "", {"metadata": {"labels": {f"{rack}s": "r7"}}}, user=team)
+    # Who finds devices labels nodes with all that it finds; it is no tenant, nor is who keeps pools.
+    finder = f"system:serviceaccount:{team}-system:finder"
+    finding = Stage(stage.plane, stage.servers, f"{stage.prefix}-finder")
+    finding.allow(finder, ["patch"], "nodes")
+    stage.patch("Node", free, "", {"metadata": {"labels": {rack: "r6"}}}, user=finder)
+    stage.allow(team, ["update"], "tenantnodepools", group="tenantry.io")
+    stage.eventually(
+        lambda: stage.patch("Node", free, "", {"metadata": {"labels": {rack: "r7"}}}, user=team),
+        "the right to update pools",
+    )
+    stage.eventually(lambda: stage.taints(free), "the pool has it")

@@ -11,7 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tenantry.api.tenantry import constants, node_pool
-from tenantry.nodes import borrowing, claims, lifecycle, occupants, readiness, records, views
+from tenantry.nodes import (
+    borrowing,
+    claims,
+    lifecycle,
+    occupants,
+    readiness,
+    records,
+    taints,
+    views,
+)
 from tenantry.runtime import jsonpatch
 
 Object = dict[str, Any]
@@ -105,6 +114,23 @@ def test_no_execute_comes_only_when_others_are_gone() -> None:
     assert [one["effect"] for one in draining["spec"]["taints"]] == ["NoSchedule"]
     dedicated = after(draining, step(draining, wanted))
     assert [one["effect"] for one in dedicated["spec"]["taints"]] == ["NoSchedule", "NoExecute"]
+
+
+def test_no_execute_ends_no_pods_of_the_tenant_that_are_older_than_the_pool() -> None:
+    wanted, old = pool(noExecute=True), pod("old", "team")
+    taken = step(node(), wanted, old)
+    gentle = after(node(), taken)
+    assert taken.state == "dedicated"
+    assert taken.message == "NoExecute waits for pods that do not tolerate it: team/old"
+    assert [one["effect"] for one in gentle["spec"]["taints"]] == ["NoSchedule"]
+    assert step(gentle, wanted, old).operations == ()
+    bearing = taints.toleration({"key": "tenant-dedicated", "operator": "Exists"})
+    new = pod("new", "team", tolerations=(bearing,))
+    closed = after(gentle, step(gentle, wanted, new))
+    assert [one["effect"] for one in closed["spec"]["taints"]] == ["NoSchedule", "NoExecute"]
+    # Once there it stays, whoever comes.
+    assert step(closed, wanted, old, new).operations == ()
+    assert after(closed, lifecycle.released(view(closed)))["spec"].get("taints") is None
 
 
 @pytest.mark.parametrize(

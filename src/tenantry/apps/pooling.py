@@ -246,7 +246,10 @@ async def release(client: clients.Client, names: Sequence[str]) -> list[str]:
 async def settled(
     client: clients.Client, pool: str, names: Collection[str], timeout: float
 ) -> list[node_pool.NodeStatus]:
-    """Wait until nodes of a pool are dedicated, or refused; return what each is."""
+    """Wait until nodes of a pool are dedicated, or refused; return what each is.
+
+    Of those that wait because the pool as a whole is wrong, it says so.
+    """
     deadline = clock.monotonic() + timeout
     while True:
         found = await client.get(tenantry.NODE_POOLS, pool, decode=views.pool_view)
@@ -255,8 +258,15 @@ async def settled(
         waiting = [one for one in entries if one.reason in ("Pending", "Draining")]
         done = current and len(entries) == len(set(names)) and not waiting
         if done or clock.monotonic() > deadline:
-            return entries
+            return [_explained(one, found) for one in entries]
         await asyncio.sleep(_POLL)
+
+
+def _explained(entry: node_pool.NodeStatus, pool: node_pool.TenantNodePool) -> node_pool.NodeStatus:
+    for one in pool.status.conditions:
+        if one.type == constants.READY and one.status == "False" and entry.reason == "Pending":
+            return msgspec.structs.replace(entry, reason=one.reason, message=one.message)
+    return entry
 
 
 def _pool(raw: Object) -> node_pool.TenantNodePool:

@@ -11,6 +11,7 @@ import msgspec
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant, tenant_conversion
+from tenantry.api.tenantry import node_pool
 from tenantry.apps import (
     audit,
     certificates,
@@ -207,11 +208,12 @@ class Registration:
 
     def __init__(
         self, source: cluster.Cluster, certificate: certificates.ServingCertificate,
-        options: settings.Settings, known: state.State,
+        options: settings.Settings, known: state.State, pools: nodes.Pools,
     ) -> None:  # fmt: skip
         self._certificate = certificate
         self._options = options
         self._known = known
+        self._pools = pools.pools
         self._applier = apply.Applier(
             source.client, f"{constants.FIELD_MANAGER}/webhooks", timing=source.timing
         )
@@ -232,6 +234,12 @@ class Registration:
             lambda event: [hooks.NAME] if state.is_news(event) else [],
             debounce=source.timing.debounce,
         )
+        # Which labels and taints of nodes are guarded follows the pools.
+        self.controller.watches(
+            self._pools,
+            lambda event: [hooks.NAME] if _respecified(event) else [],
+            debounce=source.timing.debounce,
+        )
         # Whether nodes are asked about follows the configuration.
         self.controller.watches(known.configurations, lambda _: [hooks.NAME])
         self.controller.enqueue(hooks.NAME)
@@ -242,7 +250,7 @@ class Registration:
         client = hooks.endpoint(options.webhook_url, options.namespace, self._certificate.trust)
         for resource, wanted in (
             *ownership_policy.policies(),
-            *node_policies.policies(options.controllers),
+            *node_policies.policies(options.controllers, node_policies.keys(self._pools.list())),
             *hooks.configurations(
                 client,
                 options.namespace,
@@ -267,6 +275,10 @@ class Registration:
     def check(self) -> str:
         """Say what is missing as long as the API server was not told to ask us."""
         return "" if self._done else "webhook configurations are not written yet"
+
+
+def _respecified(event: store.Event[node_pool.TenantNodePool]) -> bool:
+    return event.old is None or event.new is None or event.old.spec != event.new.spec
 
 
 def _only(names: Collection[str]) -> Callable[[store.Event[bytes]], list[str]]:
@@ -302,19 +314,20 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
     content = policies.Policies(source, known)
     part.add_setup("classes", content.look)
     part.add_work("classes", content.run)
+    pools = nodes.Pools(source, known.directory)
     handlers = Handlers(
         evidence.Gatherer(source.client, known, options.controllers, content),
         reservations.NamespaceReservations(source.client, options.namespace),
         server.counters,
         audit.Auditor(recorder, known.directory.tenant_named),
-        fencing.Fencing(nodes.Pools(source, known.directory)),
+        fencing.Fencing(pools),
     )
     for path in (hooks.MUTATE, *hooks.UPSTREAM_MUTATING):
         server.route(path, handlers.mutate)
     for path in (hooks.VALIDATE, *hooks.UPSTREAM_VALIDATING):
         server.route(path, handlers.validate)
     server.route_conversion(hooks.CONVERT, tenant_conversion.convert)
-    registration = Registration(source, certificate, options, known)
+    registration = Registration(source, certificate, options, known, pools)
 
     async def first() -> None:
         await certificate.refresh()

@@ -13,6 +13,8 @@ from tenantry.api.tenantry import node_pool
 from tenantry.nodes import claims, occupants, records, taints, views
 from tenantry.runtime import jsonpatch
 
+_FORCE = "NoExecute"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -74,11 +76,14 @@ def advance(
     evicting = spec.drain or spec.mode == "borrow"
     if not found.foreign or (ours and not draining):
         # A pod of others that slipped in later is a violation; it does not open the node again.
-        step = _settled(node, pool, "dedicated", "", tainted=True)
+        ended = _ended(found.own, pool, record)
+        step = _settled(node, pool, "dedicated", "", tainted=True, gently=bool(ended))
         evict = found.foreign if evicting else ()
+        waits = f"{_FORCE} waits for pods that do not tolerate it: {occupants.named(ended)}"
         return Step(
-            pool=name, state=step.state, operations=step.operations, evict=_evictable(evict)
-        )
+            pool=name, state=step.state, message=waits if ended else "",
+            operations=step.operations, evict=_evictable(evict),
+        )  # fmt: skip
     who = occupants.named(found.foreign)
     if not evicting:
         # A drain that was called off stays where it is: nobody new comes in.
@@ -103,6 +108,18 @@ def advance(
     )
 
 
+def _ended(
+    own: tuple[views.PodView, ...],
+    pool: node_pool.TenantNodePool,
+    record: records.Record | None,
+) -> list[views.PodView]:
+    """Return the tenant's own pods, older than the pool, that its taint would end by force."""
+    force = taints.Taint(pool.spec.taint_key, pool.spec.tenant, _FORCE)
+    if not pool.spec.no_execute or (record is not None and force in record.marks):
+        return []
+    return [pod for pod in own if not taints.tolerated([force], pod.tolerations)]
+
+
 def _evictable(pods: tuple[views.PodView, ...]) -> tuple[views.PodView, ...]:
     return tuple(pod for pod in pods if not pod.terminating)
 
@@ -114,8 +131,9 @@ def _settled(
     reason: str,
     *,
     tainted: bool,
+    gently: bool = False,
 ) -> Step:
-    target = records.wanted(pool, tainted=tainted)
+    target = records.wanted(pool, tainted=tainted, gently=gently)
     return Step(
         pool=pool.metadata.name,
         state=state,

@@ -7,11 +7,14 @@ may nodes, the cluster's controllers and the platform; everybody else only what 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from tenantry.api import resources
-from tenantry.api.tenantry import constants
+from tenantry.api.tenantry import constants, node_pool
+from tenantry.api.tenantry import resources as tenantry
+from tenantry.core import names
 from tenantry.runtime import registration
 
 Object = dict[str, Any]
@@ -20,6 +23,9 @@ NAME = "tenantry-node-pools"
 MESSAGE = (
     "taints and labels that give nodes to tenants are kept by TenantNodePools; "
     "ask the platform's administrators to change the pool"
+)
+SELECTING = (
+    "TenantNodePools select nodes by this label; changing it takes the right to update pools"
 )
 
 _RECORD = constants.RECORD_ANNOTATION
@@ -33,14 +39,54 @@ def _taints(obj: str) -> str:
     return f"({obj} != null && has({obj}.spec.taints) ? {obj}.spec.taints : [])"
 
 
-def policies(controllers: Collection[str]) -> list[tuple[resources.Resource, Object]]:
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys that pools rest on, each sorted.
+
+    :param selecting: of labels by which pools select nodes, which pools do not set
+    """
+
+    labels: tuple[str, ...] = (
+        constants.LABEL_KEY,
+        constants.DEDICATED_LABEL,
+        constants.POOL_LABEL,
+    )
+    taints: tuple[str, ...] = (constants.TAINT_KEY,)
+    selecting: tuple[str, ...] = ()
+
+
+def keys(pools: Iterable[node_pool.TenantNodePool]) -> Keys:
+    """Collect the keys of pools; what is none, as before a pool is judged, is left out."""
+    given, usual = [pool.spec for pool in pools], Keys()
+    labels = {*usual.labels, *(spec.label_key for spec in given)}
+    selecting: set[str] = set()
+    for selector in (spec.selector or {} for spec in given):
+        selecting.update(selector.get("matchLabels") or ())
+        found = (one.get("key") for one in selector.get("matchExpressions") or ())
+        selecting.update(key for key in found if isinstance(key, str))
+    return Keys(
+        _named(labels),
+        _named({*usual.taints, *(spec.taint_key for spec in given)}),
+        _named(selecting - labels),
+    )
+
+
+def _named(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(key for key in found if names.is_qualified_name(key)))
+
+
+def policies(
+    controllers: Collection[str], guarding: Keys | None = None
+) -> list[tuple[resources.Resource, Object]]:
     """Return the policy and its binding.
 
     :param controllers: user names of the platform itself
+    :param guarding: what the pools that there are rest on
     """
-    names = ", ".join(f"'{name}'" for name in sorted(controllers))
-    fixed = f"['{constants.LABEL_KEY}', '{constants.POOL_LABEL}', '{constants.DEDICATED_LABEL}']"
-    # A pool's own keys stand among the labels of the record, which nobody else may change either;
+    guarding = guarding or Keys()
+    platform = ", ".join(f"'{name}'" for name in sorted(controllers))
+    fixed = list(guarding.labels)
+    # Those of a pool that is gone stand among the labels of the record until the node is released;
     # of what may be in a key, only the dot means something in an expression.
     of_record = "variables.record.matches('\"labels\":[{][^}]*\"' + k + '\":')"
     guarded = f"k in {fixed} || {of_record}"
@@ -79,7 +125,7 @@ def policies(controllers: Collection[str]) -> list[tuple[resources.Resource, Obj
                 },
                 {
                     "name": "not-the-platform-itself",
-                    "expression": f"!(request.userInfo.username in [{names}])",
+                    "expression": f"!(request.userInfo.username in [{platform}])",
                 },
             ],
             "variables": [
@@ -111,20 +157,45 @@ def policies(controllers: Collection[str]) -> list[tuple[resources.Resource, Obj
                     "reason": "Forbidden",
                 },
                 {
-                    "expression": _same_taints(),
+                    "expression": _same_taints(guarding.taints),
                     "message": MESSAGE,
                     "reason": "Forbidden",
                 },
+                *_same_choice(guarding.selecting),
             ],
         },
     }
     return registration.denying(policy)
 
 
-def _same_taints() -> str:
+def _same_choice(selecting: Collection[str]) -> list[Object]:
+    """Say that what pools select by is changed by those who could change pools.
+
+    And by accounts: what discovers devices labels nodes all the time, with everything it finds.
+    """
+    if not selecting:
+        return []
+    pools = tenantry.NODE_POOLS
+    return [
+        {
+            "expression": (
+                f"{list(selecting)}.all(k, "
+                "(k in variables.before ? [variables.before[k]] : []) == "
+                "(k in variables.after ? [variables.after[k]] : [])) || "
+                "request.userInfo.username.startsWith('system:serviceaccount:') || "
+                f"authorizer.group('{pools.group}').resource('{pools.plural}').check('update')"
+                ".allowed()"
+            ),
+            "message": SELECTING,
+            "reason": "Forbidden",
+        }
+    ]
+
+
+def _same_taints(guarding: Collection[str]) -> str:
     """Say that guarded taints are the same: on a node of a pool all that are not Kubernetes' own."""
     guarded = (
-        f"(t.key == '{constants.TAINT_KEY}' || "
+        f"(t.key in {list(guarding)} || "
         "(variables.record != '' && !t.key.startsWith('node.kubernetes.io/')))"
     )
     same = (

@@ -57,15 +57,18 @@ def read(node: views.NodeView) -> Record | None:
         return None
 
 
-def wanted(pool: node_pool.TenantNodePool, *, tainted: bool, draining: bool = False) -> Wanted:
+def wanted(
+    pool: node_pool.TenantNodePool, *, tainted: bool, draining: bool = False, gently: bool = False
+) -> Wanted:
     """Return what a node carries in a pool.
 
     :param tainted: others are kept off
+    :param gently: nothing yet that ends pods by force
     :param draining: others still run: no label yet, and nothing that ends pods by force
     """
     spec, name = pool.spec, pool.metadata.name
     effects = ["NoSchedule"] if tainted else []
-    if tainted and spec.no_execute and not draining:
+    if tainted and spec.no_execute and not draining and not gently:
         effects.append("NoExecute")
     labels = {} if draining else {spec.label_key: spec.tenant, constants.POOL_LABEL: name}
     if tainted and not draining:
