@@ -246,3 +246,23 @@ def test_the_change_of_a_node_looks_at_no_other() -> None:
     division.tenants_changed()
     assert division.claims({"red"}).pool_of["n7"] == "pool-0"
     assert len(looked) == 3, "once for each pool"
+
+
+def test_what_is_left_for_everybody() -> None:
+    """Shared nodes are; closed ones never were; and a problem may give another pool one."""
+    both = ("n1", "n2")
+    opened = {name: views.NodeView(name=name) for name in both}
+    closed = {name: views.NodeView(name=name, unschedulable=True) for name in both}
+    for mode, known, wanted, problems in (
+        ("shared", opened, [["n1"], ["n2"]], set()),
+        ("exclusive", closed, [["n1"], ["n2"]], set()),
+        ("exclusive", opened, [["n1", "n2"], ["n1"], ["n2"]], {"p0", "p2"}),
+    ):
+        division = claims.Division()
+        for name in both:
+            division.node_changed(name, known[name])
+        for number, names in enumerate(wanted):
+            spec = {"tenant": "red", "nodes": names, "mode": "exclusive" if number else mode}
+            made = pool(f"p{number}", "2026-01-01T00:00:00Z", spec, leaving=False)
+            division.pool_changed(f"p{number}", made)
+        assert set(division.claims({"red"}).problems) == problems
