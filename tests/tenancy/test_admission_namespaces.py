@@ -306,6 +306,17 @@ def test_finalizing_skips_the_rules_but_not_the_ownership() -> None:
     assert validated(frozen, owned(), owned()) == namespaces.CORDONED
 
 
+@pytest.mark.parametrize("going", [{}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}])
+def test_finalizing_moves_no_pods(going: dict[str, Any]) -> None:
+    key = "scheduler.alpha.kubernetes.io/node-selector"
+    here, there = ({"annotations": {key: f"pool={name}"}, **going} for name in ("oil", "gas"))
+    for owner in (oil(), oil(node_selector={"pool": "oil"})):
+        for who, words in ((ALICE, "node-selector annotation"), (ROOT, "")):
+            text = validated(known(who, owner), owned(**there), owned(**here),
+                             subresource="finalize")  # fmt: skip
+            assert (words in text, bool(text)) == (True, bool(words))
+
+
 @pytest.mark.parametrize(
     ("evidence_", "old", "expected"),
     [

@@ -141,7 +141,8 @@ def validate(review: admission.Review, known: evidence.Evidence) -> Decision:
     if isinstance(owner, verdicts.Denial):
         return refused(owner)
     if owner is None:
-        return admission.Allow()
+        denial = _moved(old or {}, obj, known)
+        return admission.Allow() if denial is None else refused(denial)
     judged = list(labelling.judged(_rules(owner, obj), _subject(obj, old), _who(owner, known)))
     notes = tuple(note for found in judged for note in found.notes)
     denial = _chain(owner, obj, old, known, judged)
@@ -160,6 +161,17 @@ def _validate_delete(review: admission.Review, known: evidence.Evidence) -> Deci
         return admission.Allow()
     denial = _cordoning(owner, known)
     return admission.Allow() if denial is None else refused(denial)
+
+
+def _moved(old: Object, obj: Object, known: evidence.Evidence) -> verdicts.Denial | None:
+    """Keep the node selector where no other rule holds, as on the way of finalizers.
+
+    PodNodeSelector obeys it at once, so that it is put back a moment later would be too late.
+    """
+    owner = known.tenants.get(assignment.of(old).label or "")
+    if owner is None or known.requester_class is not identity.Class.CAPSULE:
+        return None
+    return metadata.check_node_selector(owner, metadata.of(old), metadata.of(obj))
 
 
 def _chain(
