@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -512,8 +513,14 @@ def test_who_may_write_nodes_moves_none_between_pools(stage: Stage, unique: str)
     def patched(name: str, change: Object, sub: str = "", user: str = team) -> str:
         return stage.refused(stage.patch, "Node", name, "", change, user=user, sub=sub)
 
-    other = {"metadata": {"labels": {rack: "other"}}}
-    stage.eventually(lambda: "select nodes by this label" in patched(free, other), "guarded")
+    def guarded() -> bool:
+        # Another value each time: what is let through once is no change the next time.
+        value = f"other-{next(count)}"
+        text = patched(free, {"metadata": {"labels": {rack: value}}})
+        return "select nodes by this label" in text
+
+    count = itertools.count()
+    stage.eventually(guarded, "guarded")
     for sub in ("", "status"):
         for name, value in ((node, None), (node, "r8"), (free, "r7")):
             text = patched(name, {"metadata": {"labels": {rack: value}}}, sub)
