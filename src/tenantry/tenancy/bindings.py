@@ -10,9 +10,9 @@ from typing import Any
 
 from tenantry.api import meta
 from tenantry.api.capsule import common, constants, tenant
-from tenantry.api.capsule import resources as capsule
 from tenantry.core import names, selectors
 from tenantry.directory import identity, owners
+from tenantry.tenancy import managed
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
 
@@ -124,25 +124,12 @@ def _binding(
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "RoleBinding",
-        "metadata": {
-            "name": f"{constants.ROLE_BINDING_PREFIX}{digest}",
-            "namespace": namespace,
-            "labels": {
-                constants.ROLE_BINDING_LABEL: digest,
-                constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER,
-                constants.MANAGED_TENANT_LABEL: owner.metadata.name,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": constants.API_VERSION,
-                    "kind": capsule.TENANTS.kind,
-                    "name": owner.metadata.name,
-                    "uid": owner.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
+        "metadata": managed.metadata(
+            owner,
+            f"{constants.ROLE_BINDING_PREFIX}{digest}",
+            namespace,
+            {constants.ROLE_BINDING_LABEL: digest},
+        ),
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
         "subjects": subjects,
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
-from tenantry.api.capsule import resources as capsule
+from tenantry.tenancy import managed
 
 Object = dict[str, Any]
 
@@ -43,25 +43,7 @@ def desired(family: Family, owner: tenant.Tenant, namespace: str) -> dict[str, O
         found[called] = {
             "apiVersion": family.resource.api_version,
             "kind": family.resource.kind,
-            "metadata": {
-                "name": called,
-                "namespace": namespace,
-                "labels": {
-                    family.label: str(index),
-                    constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER,
-                    constants.MANAGED_TENANT_LABEL: name,
-                },
-                "ownerReferences": [
-                    {
-                        "apiVersion": constants.API_VERSION,
-                        "kind": capsule.TENANTS.kind,
-                        "name": name,
-                        "uid": owner.metadata.uid,
-                        "controller": True,
-                        "blockOwnerDeletion": True,
-                    }
-                ],
-            },
+            "metadata": managed.metadata(owner, called, namespace, {family.label: str(index)}),
             "spec": dict(spec),
         }
     return found

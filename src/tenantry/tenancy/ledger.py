@@ -21,6 +21,7 @@ from typing import Any
 from tenantry.api.capsule import constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock, quantity
+from tenantry.tenancy import managed
 
 Object = dict[str, Any]
 
@@ -191,24 +192,7 @@ def namespaces_ledger(owner: tenant.Tenant, namespace: str) -> Object:
     return {
         "apiVersion": constants.API_VERSION,
         "kind": capsule.QUANTITY_LEDGERS.kind,
-        "metadata": {
-            "name": f"tenant-namespaces-{digest}",
-            "namespace": namespace,
-            "labels": {
-                constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER,
-                constants.MANAGED_TENANT_LABEL: owner.metadata.name,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": constants.API_VERSION,
-                    "kind": capsule.TENANTS.kind,
-                    "name": owner.metadata.name,
-                    "uid": uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
+        "metadata": managed.metadata(owner, f"tenant-namespaces-{digest}", namespace),
         "spec": {
             "targetRef": {
                 "apiGroup": constants.GROUP,

@@ -16,7 +16,7 @@ from tenantry.api.capsule import constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import errors
 from tenantry.directory import state as directory
-from tenantry.tenancy import markings
+from tenantry.tenancy import managed, markings
 from tenantry.tenancy.policy import compiling, templating
 
 Object = dict[str, Any]
@@ -96,31 +96,18 @@ def desired(
 
     :param record: what objects carry or may still carry; it is written before any is touched
     """
-    name = owner.metadata.name
-    annotations = {constants.MARKS_ANNOTATION: markings.written(record)} if record else {}
+    metadata = managed.metadata(
+        owner,
+        constants.RULE_STATUS_NAME,
+        namespace,
+        {constants.CAPSULE_NAME_LABEL: constants.RULE_STATUS_NAME},
+    )
+    if record:
+        metadata["annotations"] = {constants.MARKS_ANNOTATION: markings.written(record)}
     return {
         "apiVersion": constants.API_VERSION,
         "kind": capsule.RULE_STATUSES.kind,
-        "metadata": {
-            "name": constants.RULE_STATUS_NAME,
-            "namespace": namespace,
-            **({"annotations": annotations} if annotations else {}),
-            "labels": {
-                constants.MANAGED_BY_LABEL: constants.MANAGED_BY_CONTROLLER,
-                constants.MANAGED_TENANT_LABEL: name,
-                constants.CAPSULE_NAME_LABEL: constants.RULE_STATUS_NAME,
-            },
-            "ownerReferences": [
-                {
-                    "apiVersion": constants.API_VERSION,
-                    "kind": capsule.TENANTS.kind,
-                    "name": name,
-                    "uid": owner.metadata.uid,
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
+        "metadata": metadata,
         "spec": rules,
     }
 

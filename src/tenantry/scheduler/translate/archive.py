@@ -138,7 +138,7 @@ def load(content: Json, *, now: float) -> Snapshot:
             item["metadata"]["name"], item["metadata"].get("labels") or {}
         ),
     )
-    devices.fold(seen, raw, skipped)
+    devices.fold(seen, fold)
     fold(
         "queues",
         lambda item: seen.put_queue(typed.checked(groups.queue(item, missing_is_zero=True))),

@@ -6,37 +6,22 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tenantry.core import errors, quantity
+from tenantry.core import quantity
 from tenantry.scheduler.engine import device_specs, observed, resources, specs
 from tenantry.scheduler.translate import amounts, terms, typed
 
 Json = Mapping[str, Any]
+Each = Callable[[str, Callable[[Json], None]], None]
 GPU_DRIVERS = ("gpu.nvidia.com", "nvidia.com/gpu")
-_UNREADABLE = (
-    errors.TenantryError,
-    AttributeError,
-    IndexError,
-    KeyError,
-    OverflowError,
-    TypeError,
-    ValueError,
-)
 #: Owner kind of a claim that was made from a template.
 _POD = "Pod"
 
 
-def fold(seen: observed.Observed, raw: Mapping[str, list[Json]], skipped: list[str]) -> None:
-    """Fold the classes, slices and claims of a snapshot."""
+def fold(seen: observed.Observed, each: Each) -> None:
+    """Fold the classes, slices and claims of a snapshot.
 
-    def each(kind: str, put: Callable[[Json], None]) -> None:
-        for item in raw.get(kind) or ():
-            try:
-                put(item)
-            except _UNREADABLE as problem:
-                meta = item.get("metadata")
-                name = meta.get("name", "?") if isinstance(meta, dict) else "?"
-                skipped.append(f"{kind} {name}: {problem!r}")
-
+    :param each: calls a function with every object of a kind, and skips those that it cannot read
+    """
     each("deviceClasses", lambda item: seen.put_class(typed.checked(device_class(item))))
     each("resourceSlices", lambda item: seen.put_slice(typed.checked(device_slice(item))))
     each("resourceClaims", lambda item: seen.put_claim(typed.checked(claim(item))))
