@@ -2,59 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import ssl
-import threading
-import time
-from http import server
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tenantry.pki import authority
-
 from . import harness
-
-
-class Metrics:
-    """An aggregated API server that serves metrics of nodes and nothing else."""
-
-    def __init__(self, folder: Path) -> None:
-        made = authority.Authority.create("metrics", time.time()).issue_server(
-            ["127.0.0.1"], time.time()
-        )
-        (folder / "m.crt").write_bytes(made.cert)
-        (folder / "m.key").write_bytes(made.key)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "m.crt", folder / "m.key")
-
-        class Handler(server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                code, found = answer(self.path)
-                body = json.dumps(found).encode()
-                self.send_response(code)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self._server = server.ThreadingHTTPServer(("0.0.0.0", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
 
 PATH = "/apis/metrics.k8s.io/v1beta1"
 

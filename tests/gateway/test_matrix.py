@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from . import harness, metrics
+from . import harness, metrics, served
 from .harness import JSON, TABLE, USERS, Caller, World
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
@@ -67,8 +67,12 @@ METRICS = f"{metrics.PATH}/nodes"
 
 @pytest.fixture(scope="module")
 def people(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    served = metrics.Metrics(tmp_path_factory.mktemp("metrics"))
-    aggregated = metrics.behind(served.port)
+    answering = served.Served(
+        tmp_path_factory.mktemp("metrics"),
+        metrics.answer,
+        host="0.0.0.0",
+    )
+    aggregated = metrics.behind(answering.port)
     objects = [
         tenant("sea", harness.user("marin", *EVERY),
                harness.user(OWNER, *EVERY, kind="ServiceAccount")),
@@ -113,7 +117,7 @@ def people(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     # The rest is nobody else's, and goes with the plane; this would break others' discovery.
     world.plane.run("delete", "apiservice", "v1beta1.metrics.k8s.io")
     world.plane.run("delete", "service,endpointslice", "metrics", "-n", "default")
-    served.close()
+    answering.close()
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,9 @@ import json
 import pathlib
 import ssl
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from http import server
 from typing import Any
 
 import pytest
@@ -23,9 +21,8 @@ from joserfc import jwt as signing
 from tenantry.core import clock
 from tenantry.gateway import issuer, oidc
 from tenantry.local import plan
-from tenantry.pki import authority
 
-from . import harness
+from . import harness, served
 from .harness import USERS, World, eventually
 from .test_kwok import free_port
 from .test_modes import gateway, namespaces
@@ -39,34 +36,9 @@ class Issuer:
     def __init__(self, folder: pathlib.Path) -> None:
         self.keys: list[Any] = [jwk.RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})]
         self.claims_to_be = ""
-        ca = authority.Authority.create("issuer", time.time())
-        made = ca.issue_server(["127.0.0.1"], time.time())
-        self.ca = folder / "issuer-ca.crt"
-        self.ca.write_bytes(ca.cert)
-        (folder / "issuer.crt").write_bytes(made.cert)
-        (folder / "issuer.key").write_bytes(made.key)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "issuer.crt", folder / "issuer.key")
-        one = self
-
-        class Handler(server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                body = json.dumps(one.document(self.path)).encode()
-                self.send_response(200)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self._server = server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
+        self._served = served.Served(folder, lambda target: (200, self.document(target)))
+        self.ca = self._served.ca
+        self.url = f"https://127.0.0.1:{self._served.port}"
 
     def document(self, path: str) -> dict[str, Any]:
         if path.endswith("/openid-configuration"):
@@ -91,9 +63,7 @@ class Issuer:
         return signing.encode({"alg": "RS256", "kid": key.kid}, body, key)
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._served.close()
 
 
 @pytest.fixture(scope="module")
