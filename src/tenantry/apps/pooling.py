@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,6 +26,8 @@ Object = dict[str, Any]
 
 _TIMEOUT = 30.0
 _POLL = 0.3
+#: How often a change is tried of what others change at the same time.
+_TRIES = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,6 +191,20 @@ async def dedicate(
 
     :raises InvalidValueError: when the pool is another tenant's
     """
+    return await _retried(lambda: _dedicated(client, pool, names, **spec))
+
+
+async def _retried(work: Callable[[], Awaitable[T]]) -> T:
+    """Do again, from the read on, what fails because its object changed; a pool's status does so."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(errors.Conflict):
+            return await work()
+    return await work()
+
+
+async def _dedicated(
+    client: clients.Client, pool: str, names: Sequence[str], **spec: Any
+) -> node_pool.TenantNodePool:
     known = {node.name for node in (await read(client)).nodes}
     for name in names:
         if name not in known:
@@ -228,19 +246,26 @@ async def release(client: clients.Client, names: Sequence[str]) -> list[str]:
             raise core_errors.InvalidValueError(
                 "node", name, "no TenantNodePool names it; change the selector of its pool instead"
             )
-    touched = []
-    for pool in pools:
-        kept = [name for name in pool.spec.nodes if name not in names]
-        if kept == pool.spec.nodes:
-            continue
-        name, version = pool.metadata.name, pool.metadata.resource_version
-        touched.append(name)
-        if not kept and pool.spec.selector is None:
-            await client.delete(tenantry.NODE_POOLS, name, resource_version=version)
-            continue
-        body = {"metadata": {"resourceVersion": version}, "spec": {"nodes": kept}}
-        await client.patch(tenantry.NODE_POOLS, name, kind="merge", body=body)
+    touched = [pool.metadata.name for pool in pools if set(names).intersection(pool.spec.nodes)]
+    for pool in touched:
+        await _retried(functools.partial(_without, client, pool, names))
     return touched
+
+
+async def _without(client: clients.Client, name: str, names: Collection[str]) -> None:
+    try:
+        pool = await client.get(tenantry.NODE_POOLS, name, decode=views.pool_view)
+    except errors.NotFound:
+        return
+    version = pool.metadata.resource_version
+    kept = [node for node in pool.spec.nodes if node not in names]
+    if kept == pool.spec.nodes:
+        return
+    if not kept and pool.spec.selector is None:
+        await client.delete(tenantry.NODE_POOLS, name, resource_version=version)
+        return
+    body = {"metadata": {"resourceVersion": version}, "spec": {"nodes": kept}}
+    await client.patch(tenantry.NODE_POOLS, name, kind="merge", body=body)
 
 
 async def settled(
