@@ -171,6 +171,20 @@ class TestLock:
             assert state.holder(path) == os.getpid()
         lock.release()
 
+    def test_one_that_was_just_taken_is_somebodys(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Between the lock and the name in it is an instant in which both can be looked at."""
+        path = tmp_path / "lock"
+        lock = state.Lock(path)
+        sign = lock.sign
+        monkeypatch.setattr(lock, "sign", lambda: None)
+        assert lock.acquire()
+        monkeypatch.setattr("tenantry.local.state.time.sleep", lambda _: sign())
+        assert state.holder(path) == os.getpid()
+        lock.release()
+        assert state.holder(path) is None
+
     def test_where_nothing_can_be_written(self, tmp_path: Path) -> None:
         with pytest.raises(errors.StorageError):
             state.Lock(tmp_path / "no" / "lock").acquire()

@@ -31,6 +31,8 @@ DIE_WITH = "--die-with="
 #: The supervisor's exit code when another one has the platform.
 ALREADY = 75
 _POLL = 0.05
+#: How often a lock is looked at that somebody has and nobody signed; on a full disk nobody does.
+_UNSIGNED_TRIES = 20
 
 
 @dataclass(frozen=True)
@@ -260,11 +262,17 @@ def holder(path: Path) -> int | None:
     except OSError:
         return None
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            text = os.pread(file, 32, 0).strip()
-            return int(text) if text.isdigit() else None
+        for _ in range(_UNSIGNED_TRIES):
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                text = os.pread(file, 32, 0).strip()
+            else:
+                return None
+            if text.isdigit():
+                return int(text)
+            # Whoever took it a moment ago is about to sign it.
+            time.sleep(_POLL)
         return None
     finally:
         os.close(file)
