@@ -12,7 +12,7 @@ import aiohttp
 from tenantry.pki import authority
 from tenantry.runtime import admission, timing, webhook
 
-#: At least 1.2 s, then as long as reviews come within 0.3 s of each other, at most 2.8 s.
+#: At least 1.2 s, then as long as reviews come within 10 looks of each other, at most 2.8 s.
 T = timing.Timing(drain=1.2, grace=4.0)
 CA = authority.Authority.create("draining", time.time())
 BODY = json.dumps(

@@ -230,12 +230,17 @@ class Server:
         loop = asyncio.get_running_loop()
         drain = self._timing.drain
         latest = loop.time() + max(drain, self._timing.grace - drain)
-        await asyncio.sleep(drain)
-        while self._in_flight or loop.time() < self._last + drain / 4:
-            if loop.time() >= latest:
+        # Quiet is counted in looks and not in seconds: after a stall of this process, what came
+        # meanwhile still waits to be read.
+        looks = quiet = 0
+        while looks < 40 or quiet < 10:
+            if looks >= 40 and loop.time() >= latest:
                 logger.warning("webhook_still_asked", extra={"in_flight": self._in_flight})
                 break
+            last = self._last
             await asyncio.sleep(drain / 40)
+            looks += 1
+            quiet = 0 if self._in_flight or self._last != last else quiet + 1
         runner, self._runner = self._runner, None
         open_still = [handler.transport for handler in getattr(runner.server, "connections", ())]
         await runner.cleanup()
