@@ -115,6 +115,40 @@ async def test_beside_gitops_only_the_ca_bundle_is_ours(
     assert "caBundle" not in stored["webhooks"][1]["clientConfig"]
 
 
+async def test_beside_gitops_what_follows_the_cluster_is_ours_as_well(
+    admin: kube.Client, namespace: str, applier: apply.Applier
+) -> None:
+    theirs = configuration(namespace, hook("x.example.com"))
+    ca = bundle("one")
+    full = configuration(
+        namespace, hook("x.example.com", caBundle=ca), hook("moving.example.com", caBundle=ca)
+    )
+
+    async def gitops() -> Object:
+        return await admin.apply(
+            resources.VALIDATING_WEBHOOKS, theirs, field_manager="argocd", force=False
+        )
+
+    async def moved() -> list[str]:
+        """Do what a reconcile does; tells whose webhooks there are then."""
+        observed = await read(admin, namespace)
+        share = registration.wanted(full, observed, OURS, {"moving.example.com"})
+        await applier.apply(resources.VALIDATING_WEBHOOKS, share, observed)
+        await gitops()
+        return [each["name"] for each in (await read(admin, namespace))["webhooks"]]
+
+    await gitops()
+    assert await moved() == ["x.example.com", "moving.example.com"]
+    # As rules of tenants come and go.
+    full["webhooks"][1]["rules"][0]["operations"] = ["DELETE"]
+    assert await moved() == ["x.example.com", "moving.example.com"]
+    stored = (await read(admin, namespace))["webhooks"]
+    assert [each["rules"][0]["operations"] for each in stored] == [["CREATE"], ["DELETE"]]
+    assert all(each["clientConfig"]["caBundle"] == ca for each in stored)
+    del full["webhooks"][1]
+    assert await moved() == ["x.example.com"]
+
+
 async def test_gitops_takes_over_what_was_ours(
     admin: kube.Client, namespace: str, applier: apply.Applier
 ) -> None:

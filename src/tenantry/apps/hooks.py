@@ -41,6 +41,12 @@ UPSTREAM_VALIDATING = (
     "/rules/generic/validating", "/rulestatus/validating", "/nodes/validating",
 )  # fmt: skip
 
+#: Webhooks that follow rules of tenants and the configuration, so no repository can have them.
+FOLLOWING = frozenset(
+    f"{name}.tenantry.io"
+    for name in ("metadata.mutating", "metadata.validating", "nodes.validating")
+)
+
 #: Of hooks whose verdicts are told as events, except on a dry run.
 _EVENTS = "NoneOnDryRun"
 

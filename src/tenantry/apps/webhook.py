@@ -267,7 +267,9 @@ class Registration:
             observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None
             share = wanted
             if "webhooks" in wanted:
-                share = registrations.wanted(wanted, observed, self._applier.field_manager)
+                share = registrations.wanted(
+                    wanted, observed, self._applier.field_manager, hooks.FOLLOWING
+                )
             await self._applier.apply(resource, share, observed)
         await self._conversion.keep(client)
         self._done = True

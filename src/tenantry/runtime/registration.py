@@ -2,12 +2,13 @@
 
 An installation by GitOps has the configurations in its repository, but cannot have the caBundle,
 which belongs to a certificate made in the cluster. So where somebody else owns the rules of a
-configuration, only the caBundle of the webhooks that lead to us is ours; else everything is.
+configuration, only the caBundle of the webhooks that lead to us is ours, and with it the webhooks
+that follow what is in the cluster and so cannot be in a repository; else everything is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tenantry.api import resources
@@ -15,11 +16,17 @@ from tenantry.api import resources
 Object = dict[str, Any]
 
 
-def wanted(full: Object, observed: Mapping[str, Any] | None, manager: str) -> Object:
+def wanted(
+    full: Object,
+    observed: Mapping[str, Any] | None,
+    manager: str,
+    following: Collection[str] = (),
+) -> Object:
     """Return what to apply as `manager`.
 
     :param full: the whole configuration as we would write it, each webhook with our clientConfig
     :param observed: the configuration as it is, with managedFields; None when there is none
+    :param following: names of webhooks that follow what is in the cluster, and are always ours
     """
     if observed is None or not kept_by_others(observed, manager):
         return full
@@ -29,9 +36,13 @@ def wanted(full: Object, observed: Mapping[str, Any] | None, manager: str) -> Ob
         "kind": full["kind"],
         "metadata": {"name": full["metadata"]["name"]},
         "webhooks": [
-            {"name": hook["name"], "clientConfig": {"caBundle": ours[0]["caBundle"]}}
-            for hook in observed.get("webhooks") or ()
-            if any(_same_place(hook.get("clientConfig") or {}, each) for each in ours)
+            *(
+                {"name": hook["name"], "clientConfig": {"caBundle": ours[0]["caBundle"]}}
+                for hook in observed.get("webhooks") or ()
+                if hook["name"] not in following
+                and any(_same_place(hook.get("clientConfig") or {}, each) for each in ours)
+            ),
+            *(hook for hook in full["webhooks"] if hook["name"] in following),
         ],
     }
 
