@@ -131,7 +131,7 @@ class Tenancy:
 
     def role(self, role: str) -> Process:
         """Make a process that plays a role with a token of its own ServiceAccount."""
-        probes, webhook = _free_port(), _free_port()
+        probes, webhook = free_port(), free_port()
         argv = [
             sys.executable,
             str(LAUNCH),
@@ -185,7 +185,8 @@ class Tenancy:
                 made.kill()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port at which nobody listened a moment ago."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]

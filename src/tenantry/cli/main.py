@@ -20,6 +20,7 @@ COMMANDS = {
     "doctor": "Look for what is wrong with an installation.",
     "gateway": "Serve the tenants' view of the cluster.",
     "local": "Run a whole platform on this machine.",
+    "manifests": "Print what an existing cluster needs to run Tenantry.",
     "nodes": "Give nodes to tenants, and audit them.",
     "run": "Play one or more roles in this process.",
     "scheduler": "Ask the scheduling engine, without a cluster.",

@@ -1,0 +1,174 @@
+"""`tenantry manifests`: an existing cluster becomes one with tenants, without a loose end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click.testing
+import pytest
+import yaml
+from tests.gateway import metrics
+
+from tenantry.api import resources
+from tenantry.api.capsule import constants
+from tenantry.apps import hooks, installation
+from tenantry.cli import main
+from tenantry.kube import client as kube
+from tenantry.kube import errors as kube_errors
+from tenantry.local import kubeconfig, testing
+
+from . import harness
+from .harness import Object, eventually
+
+NAMESPACE = "tenancy"
+
+
+def printed(*args: str) -> list[Object]:
+    result = click.testing.CliRunner().invoke(main.command, ["manifests", *args])
+    assert result.exit_code == 0, result.output
+    return [obj for obj in yaml.safe_load_all(result.output) if obj]
+
+
+def of(objects: list[Object], kind: str) -> dict[str, Object]:
+    return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
+
+
+class Cluster:
+    """A cluster to which somebody applied the manifests, and processes in place of its pods."""
+
+    def __init__(self, plane: testing.Plane, folder: Path) -> None:
+        self.plane = plane
+        self.folder = folder
+        self.address = metrics.address()
+        self.objects = printed("--namespace", NAMESPACE)
+        self.text = yaml.safe_dump_all(self.objects)
+        self._running: list[harness.Process] = []
+
+    def apply(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return self.plane.run("apply", "--server-side", "-f", "-", *args, stdin=self.text)
+
+    def pod(self, role: str) -> harness.Process:
+        """Start what the Deployment says, and put it behind the role's Service."""
+        (container,) = of(self.objects, "Deployment")[f"tenantry-{role}"]["spec"]["template"][
+            "spec"
+        ]["containers"]
+        probes, hook = harness.free_port(), harness.free_port()
+        args = [
+            # Two on one machine need ports of their own.
+            text.replace(f":{installation.PROBES}", f":{probes}")
+            .replace(f":{installation.WEBHOOKS}", f":{hook}")
+            .replace("$(POD_IP)", self.address if "--webhook" in text else "127.0.0.1")
+            for text in container["args"]
+        ]
+        argv = [sys.executable, str(harness.LAUNCH), *args, f"--kubeconfig={self._account(role)}"]
+        made = harness.Process(role, argv, self.folder / f"{role}-{probes}.log", probes)
+        self._running.append(made)
+        made.start()
+        if role == "webhook":
+            self._behind(f"{role}-{probes}", hook)
+        made.wait_ready()
+        return made
+
+    def leave(self, one: harness.Process) -> None:
+        """Take a pod away as a rollout does."""
+        name = f"{one.role}-{one.probes}"
+        self.plane.run("-n", NAMESPACE, "delete", "endpointslice", name)
+        assert one.stop() == 0
+
+    def _account(self, role: str) -> Path:
+        path = self.folder / f"{role}.yaml"
+        if not path.exists():
+            pod = of(self.objects, "Deployment")[f"tenantry-{role}"]["spec"]["template"]["spec"]
+            account = pod["serviceAccountName"]
+            token = self.folder / f"{role}.token"
+            issued = self.plane.run("-n", NAMESPACE, "create", "token", account)
+            token.write_text(issued.stdout.strip())
+            path.write_bytes(
+                kubeconfig.with_token_file(
+                    platform="test",
+                    server=self.plane.server,
+                    ca=(self.plane.platform.paths.pki / "ca.crt").read_bytes(),
+                    user=account,
+                    token=token,
+                )
+            )
+        return path
+
+    def _behind(self, name: str, port: int) -> None:
+        body = {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "labels": {"kubernetes.io/service-name": hooks.SERVICE},
+            },
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [self.address], "conditions": {"ready": True}}],
+            "ports": [{"name": "https", "port": port}],
+        }
+        self.plane.run("apply", "-f", "-", stdin=json.dumps(body))
+
+    def close(self) -> None:
+        for one in self._running:
+            if one.running:
+                one.kill()
+
+
+TENANT: Object = {
+    "apiVersion": constants.API_VERSION,
+    "kind": "Tenant",
+    "metadata": {"name": "oil"},
+    "spec": {
+        "owners": [{"kind": "User", "name": "alice"}],
+        "namespaceOptions": {"quota": 2},
+    },
+}
+
+
+@pytest.fixture
+def cluster(new_plane: Callable[..., testing.Plane], tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(new_plane(), tmp_path)
+    with contextlib.closing(made):
+        yield made
+
+
+@pytest.mark.plane
+async def test_a_cluster_becomes_one_with_tenants(cluster: Cluster) -> None:
+    cluster.apply()
+    dry = cluster.apply("--dry-run=server").stdout.splitlines()
+    assert len(dry) == len(cluster.objects)
+    cluster.pod("controller")
+    first = cluster.pod("webhook")
+
+    async with kube.Client(cluster.plane.config()) as admin:
+        registered = await admin.get(resources.VALIDATING_WEBHOOKS, hooks.NAME)
+        assert all(hook["clientConfig"]["caBundle"] for hook in registered["webhooks"])
+        # The rules are whose repository has them: their next apply conflicts with nobody.
+        cluster.apply()
+        cluster.plane.run("apply", "-f", "-", stdin=json.dumps(TENANT))
+        alice = admin.as_user("alice", [constants.USER_GROUP])
+
+        async def has(name: str) -> bool:
+            made = await alice.create(resources.NAMESPACES, {"metadata": {"name": name}})
+            found: str = made["metadata"]["labels"][constants.TENANT_LABEL]
+            return found == "oil"
+
+        async def has_one() -> bool:
+            with contextlib.suppress(kube_errors.Forbidden):
+                return await has("oil-one")
+            return False
+
+        await eventually(has_one, "a namespace of alice's")
+        cluster.pod("webhook")
+        cluster.leave(first)
+        assert await has("oil-two"), "through the other replica of the Service"
+        await harness.refused(
+            has("oil-three"),
+            "Cannot exceed Namespace quota: please, reach out to the system administrators",
+        )
