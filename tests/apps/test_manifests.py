@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from pathlib import Path
 
 import click.testing
@@ -114,6 +115,13 @@ class Cluster:
         }
         self.plane.run("apply", "-f", "-", stdin=json.dumps(body))
 
+    def uninstall(self) -> click.testing.Result:
+        args = ["uninstall", "--namespace", NAMESPACE, "--kubeconfig", str(self.plane.admin)]
+        # In a thread: the command runs a loop of its own.
+        with futures.ThreadPoolExecutor(1) as pool:
+            run = click.testing.CliRunner().invoke
+            return pool.submit(run, main.command, args).result()
+
     def close(self) -> None:
         for one in self._running:
             if one.running:
@@ -172,3 +180,12 @@ async def test_a_cluster_becomes_one_with_tenants(cluster: Cluster) -> None:
             has("oil-three"),
             "Cannot exceed Namespace quota: please, reach out to the system administrators",
         )
+
+        cluster.close()
+        ended = cluster.uninstall()
+        assert ended.exit_code == 0, ended.output
+        for resource in (resources.DEPLOYMENTS, resources.SERVICES, resources.PODS):
+            assert not (await admin.list(resource, NAMESPACE)).items
+        for resource in (resources.VALIDATING_WEBHOOKS, resources.MUTATING_WEBHOOKS):
+            assert not (await admin.list(resource)).items
+        await admin.get(resources.NAMESPACES, "oil-two")

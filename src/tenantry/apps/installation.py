@@ -24,6 +24,8 @@ GATEWAY = 9001
 REPLICAS = 20
 
 _PART_OF = {"app.kubernetes.io/part-of": "tenantry"}
+#: Selects the workloads of an installation, and their pods.
+PART_OF = "app.kubernetes.io/part-of=tenantry"
 _LABEL = "app.kubernetes.io/name"
 #: Any id but root's; the image brings the same.
 _USER = 65532

@@ -17,6 +17,8 @@ from tenantry.cli import crds, options
 _WATCH = 2.0
 #: Seconds that the garbage collector gets to set the namespaces of a tenant free.
 _RELEASE = 60.0
+#: Seconds that the pods of an installation get to end.
+_END = 120.0
 
 
 @click.command("uninstall")
@@ -32,7 +34,8 @@ _RELEASE = 60.0
 def command(namespace: str, kinds: bool, yes: bool, kubeconfig: Path | None, context: str) -> None:
     """Take Tenantry off a cluster, so that nothing stays locked.
 
-    Stop its processes first. Namespaces of tenants stay, with all that is in them.
+    Ends the Deployments that `tenantry manifests` printed; processes that were started otherwise
+    are to be stopped first. Namespaces of tenants stay, with all that is in them.
     """
     if kinds and not yes and not click.confirm("Remove all tenants, their settings and quotas?"):
         raise click.ClickException("nothing was removed")
@@ -50,7 +53,7 @@ async def _uninstall(credentials: Any, namespace: str, *, kinds: bool) -> None:
 async def _steps(api: Any, namespace: str, *, kinds: bool) -> AsyncIterator[str]:
     """Remove what could lock the cluster first; yield what was done."""
     from tenantry.api import resources
-    from tenantry.apps import certificates, hooks, ownership_policy, permissions
+    from tenantry.apps import certificates, hooks, installation, ownership_policy, permissions
     from tenantry.nodes import policies as node_policies
 
     locks = (
@@ -61,6 +64,8 @@ async def _steps(api: Any, namespace: str, *, kinds: bool) -> AsyncIterator[str]
         (resources.VALIDATING_POLICY_BINDINGS, node_policies.NAME),
         (resources.VALIDATING_POLICIES, node_policies.NAME),
     )
+    async for line in _ended(api, namespace, installation.PART_OF):
+        yield line
     # Capsule users may patch every namespace, which nobody would judge any more.
     async for line in _withdraw(api, resources.CLUSTER_ROLE_BINDINGS):
         yield line
@@ -95,6 +100,32 @@ def _rbac(resources: Any) -> Iterable[Any]:
         resources.ROLE_BINDINGS,
         resources.SERVICE_ACCOUNTS,
     )
+
+
+async def _ended(api: Any, namespace: str, labels: str) -> AsyncIterator[str]:
+    """Remove the workloads, and wait until nothing of them runs."""
+    from tenantry.api import resources
+
+    for resource in (
+        resources.DEPLOYMENTS,
+        resources.SERVICES,
+        resources.POD_DISRUPTION_BUDGETS,
+    ):
+        listed = await api.list(resource, namespace, label_selector=labels)
+        for raw in listed.items:
+            yield await _delete(api, resource, _named(raw), namespace)
+    try:
+        async with asyncio.timeout(_END):
+            while True:
+                listed = await api.list(resources.PODS, namespace, label_selector=labels)
+                if not listed.items:
+                    return
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        raise click.ClickException(
+            f"pods labelled {labels} in namespace {namespace} still run after {_END:.0f} s; "
+            "end them, then try again"
+        ) from None
 
 
 async def _withdraw(api: Any, resource: Any) -> AsyncIterator[str]:
