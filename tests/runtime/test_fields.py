@@ -46,6 +46,8 @@ PORTS: Any = {
 }
 SET: Any = {"f:metadata": {"f:finalizers": {'v:"one"': {}, 'v:"two"': {}}}}
 ATOMIC: Any = {"f:subjects": {}}
+#: As the API server writes it: by key, and each as a whole.
+OWNERS: Any = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"u"}': {}}}}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +92,15 @@ ATOMIC: Any = {"f:subjects": {}}
         ({"subjects": [{"n": 2}, {"n": 1}]}, {"subjects": [{"n": 1}, {"n": 2}]}, ATOMIC, True),
         ({"subjects": [{"n": 1}]}, {"subjects": [{"n": 1, "m": 2}]}, ATOMIC, True),
         ({"subjects": []}, {"subjects": []}, ATOMIC, False),
+        # So are items of a list by keys, where others may have theirs.
+        ({"metadata": {"ownerReferences": [{"uid": "u", "controller": True}]}},
+         {"metadata": {"ownerReferences": [{"uid": "x"}, {"uid": "u", "controller": True}]}}, OWNERS, False),
+        ({"metadata": {"ownerReferences": [{"uid": "u", "controller": True}]}},
+         {"metadata": {"ownerReferences": [{"uid": "u", "controller": False}]}}, OWNERS, True),
+        ({"metadata": {"ownerReferences": [{"uid": "u"}]}},
+         {"metadata": {"ownerReferences": [{"uid": "u", "controller": True}]}}, OWNERS, True),
+        ({"metadata": {"ownerReferences": [{"uid": "v"}]}},
+         {"metadata": {"ownerReferences": [{"uid": "u"}, {"uid": "v"}]}}, OWNERS, True),
         ({"immutable": True}, {"immutable": 1}, {"f:immutable": {}}, True),
     ],
 )  # fmt: skip

@@ -87,6 +87,11 @@ def _list_differs(desired: list[Any], observed: list[Any], fields: Fields) -> bo
             found = next((item for item in observed if _keyed(item, keys)), None)
             if wanted is None or found is None:
                 return True
+            if not below:
+                # Owned as a whole, as ownerReferences are.
+                if not jsonpatch.same(wanted, found):
+                    return True
+                continue
             # Keys that the server filled in (a port's protocol) are owned although not written.
             implied = {f"f:{key}" for key in keys if key not in wanted}
             if _dict_differs(
