@@ -37,6 +37,7 @@ TOGETHER = {
     "test_tour.py": "tour",
     "test_typed.py": "typed",
     "test_tutorial.py": "tutorial",
+    "test_manifests.py": "manifests",
 }
 
 
