@@ -1,6 +1,6 @@
 """Measure the gateway beside the API server, a Go reverse proxy and a model of three reviews.
 
-    python benchmarks/gateway.py [--json FILE] [--seconds S] [--rounds N] [--scenario NAME ...]
+    python -m benchmarks.gateway [--json FILE] [--seconds S] [--rounds N] [--scenario NAME ...]
 
 One API server, one load generator, the ways to it taken in turn, round after round. CPU is that of
 the proxy's and the API server's processes as the kernel accounts it. `model` is not Capsule Proxy:
@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvloop
+from benchmarks import measuring
 
 from tenantry.cli import local
 from tenantry.httpproxy import framing, heads
@@ -408,6 +409,7 @@ def main() -> None:
     parser.add_argument("--scenario", action="append", default=[])
     options = parser.parse_args()
     chosen = [s for s in scenarios() if not options.scenario or s.name in options.scenario]
+    machine = measuring.machine()
     with built() as baseline, tempfile.TemporaryDirectory() as folder:
         world = World(pathlib.Path(folder), baseline)
         try:
@@ -418,7 +420,7 @@ def main() -> None:
         finally:
             world.close()
     if options.json:
-        result = {"cores": os.cpu_count(), "rows": rows, "idle": idle}
+        result = {"machine": machine, "rows": rows, "idle": idle}
         options.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

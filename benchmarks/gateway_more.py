@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import functools
 import json
-import os
 import pathlib
 import random
 import statistics
@@ -26,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvloop
-from benchmarks import gateway, gateway_given
+from benchmarks import gateway, gateway_calls, gateway_given, measuring
 
 from tenantry.httpproxy import framing, heads
 from tenantry.kube import client as kube
@@ -285,15 +284,16 @@ async def events(world: gateway.World, way: gateway.Way, *, count: int, seconds:
 
 
 @contextlib.contextmanager
-def two_workers(world: gateway.World) -> Iterator[gateway.Way]:
-    paths, (port, probes) = world.plane.platform.paths, (gateway.free_port(), 20731)
+def workers(world: gateway.World, count: int) -> Iterator[gateway.Way]:
+    """Start a gateway of so many processes; one and two are compared as they are after a start."""
+    paths, (port, probes) = world.plane.platform.paths, (gateway.free_port(), 20731 + 10 * count)
     process = subprocess.Popen(
         [
             sys.executable, "-m", "tenantry", "gateway",
             f"--kubeconfig={paths.kubeconfig('gateway')}", "--bind=127.0.0.1",
             f"--listening-port={port}", f"--ssl-cert-path={paths.pki / 'gateway.crt'}",
             f"--ssl-key-path={paths.pki / 'gateway.key'}", f"--probes=127.0.0.1:{probes}",
-            "--workers=2", "--linger=0", "--grace=1",
+            f"--workers={count}", "--linger=0", "--grace=1",
         ],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
@@ -301,7 +301,7 @@ def two_workers(world: gateway.World) -> Iterator[gateway.Way]:
         gateway.await_port(port)
         time.sleep(2)
         token = world.ways["gateway"].token
-        yield gateway.Way("gateway-2", port, process.pid, token)
+        yield gateway.Way(f"gateway-{count}", port, process.pid, token)
     finally:
         process.terminate()
         process.wait()
@@ -340,12 +340,13 @@ def run(world: gateway.World, *, seconds: float, rounds: int, watches: int) -> O
     half = result["mix-16"]["gateway"]["rate"] / 2
     pace = functools.partial(paced, ask=inside, tls=tls, seconds=seconds, rate=half)
     measured(f"half-load ({half:.0f}/s)", every[:3], pace)
-    with two_workers(world) as two:
-        asks, connections = [inside], 32
-        work = functools.partial(
-            closed, asks=asks, tls=tls, seconds=seconds, connections=connections
-        )
-        measured("workers", [ways["gateway"], two], work)
+    with workers(world, 1) as one, workers(world, 2) as two:
+        work = functools.partial(closed, asks=[inside], tls=tls, seconds=seconds, connections=32)
+        for way in (one, two):
+            # Their connections to the API server, which all later requests use.
+            played(work(way))
+        measured("workers", [one, two], work)
+    result["reviews_made"] = gateway_calls.counted(world, asked(), connect)
     print("\nwatches")
     result["watches"] = {
         name: played(events(world, ways[name], count=watches, seconds=3.0))
@@ -362,6 +363,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--watches", type=int, default=500)
     options = parser.parse_args()
+    machine = measuring.machine()
     with gateway.built() as baseline, tempfile.TemporaryDirectory() as folder:
         world = gateway.World(pathlib.Path(folder), baseline)
         try:
@@ -374,7 +376,7 @@ def main() -> None:
         finally:
             world.close()
     if options.json:
-        options.json.write_text(json.dumps({"cores": os.cpu_count(), **result}, indent=1) + "\n")
+        options.json.write_text(json.dumps({"machine": machine, **result}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
