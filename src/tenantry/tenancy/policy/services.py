@@ -37,6 +37,13 @@ PORT_NEEDED = (
     "enforced by namespace rule"
 )
 
+#: Type that the deprecated field refuses -> reason of the event.
+_LEGACY_EVENTS = {
+    NODE_PORT: constants.FORBIDDEN_NODE_PORT_EVENT,
+    EXTERNAL_NAME: constants.FORBIDDEN_EXTERNAL_NAME_EVENT,
+    LOAD_BALANCER: constants.FORBIDDEN_LOAD_BALANCER_EVENT,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRules:
@@ -100,7 +107,7 @@ def _legacy_types(allowed: tenant.AllowedServices | None) -> tuple[engine.RuleSe
         engine.RuleSet(
             name="allowedServices",
             clauses=(clause,),
-            event=constants.FORBIDDEN_SERVICE_TYPE_EVENT,
+            event_of=lambda kind: _LEGACY_EVENTS.get(kind, constants.FORBIDDEN_SERVICE_TYPE_EVENT),
             word=lambda kind: FORBIDDEN_TYPE.format(type=kind),
         ),
     )
