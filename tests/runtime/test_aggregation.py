@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tenantry.api import resources
 from tenantry.runtime import aggregation as a
 from tenantry.runtime import timing
@@ -104,3 +106,19 @@ def test_makes_references() -> None:
         "uid": "u",
     }
     assert a.reference({"kind": "Pod", "apiVersion": "v1"}) == {"kind": "Pod", "apiVersion": "v1"}
+
+
+@pytest.mark.parametrize(
+    ("home", "within"), [("default", None), ("kube-system", None), ("audit", "audit"), ("", None)]
+)
+def test_where_events_about_cluster_wide_objects_are(home: str, within: str | None) -> None:
+    one = a.Aggregator(controller="c", instance="i", timing=T, home=lambda: home)
+    node = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    (created,) = one.record(occurrence(regarding=node), 0.0)
+    assert isinstance(created, a.Create)
+    assert created.event["metadata"]["namespace"] == (home or "default")
+    # The API server takes one in another namespace only when it is about something there.
+    assert created.event["regarding"].get("namespace") == within
+    (elsewhere,) = one.record(occurrence(), 0.0)
+    assert isinstance(elsewhere, a.Create)
+    assert elsewhere.event["metadata"]["namespace"] == "ns"

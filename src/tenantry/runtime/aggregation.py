@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenantry.api import resources
@@ -25,6 +25,9 @@ _BURST = 25
 #: Limits of the API.
 _LONGEST_NOTE = 1024
 _LONGEST_REASON = 128
+#: Where events about cluster-wide objects are, unless told otherwise, and where they may be as such.
+DEFAULT = "default"
+_OPEN = (DEFAULT, "kube-system")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +78,20 @@ class _Series:
 class Aggregator:
     """The machine; `record` for each occurrence, `flush` from time to time."""
 
-    def __init__(self, *, controller: str, instance: str, timing: timings.Timing) -> None:
+    def __init__(
+        self,
+        *,
+        controller: str,
+        instance: str,
+        timing: timings.Timing,
+        home: Callable[[], str] = lambda: DEFAULT,
+    ) -> None:
+        """Make one.
+
+        :param home: gives the namespace for events about cluster-wide objects
+        """
         self._controller = controller
+        self._home = home
         self._instance = instance[:128]
         self._timing = timing
         self._series: collections.OrderedDict[tuple[Any, ...], _Series] = collections.OrderedDict()
@@ -152,9 +167,14 @@ class Aggregator:
                 *map(str, regarding.values()),
             )
         )
+        namespace = regarding.get("namespace")
+        if not namespace:
+            namespace = self._home() or DEFAULT
+            if namespace not in _OPEN:
+                # Elsewhere the API server wants it to be about something in that namespace.
+                regarding = {**regarding, "namespace": namespace}
         metadata: dict[str, Any] = {
-            # Cluster-wide objects have their events in "default".
-            "namespace": regarding.get("namespace") or "default",
+            "namespace": namespace,
             "name": f"{regarding.get('name', '')[:200].rstrip('-.')}.{suffix}",
         }
         if what.annotations:

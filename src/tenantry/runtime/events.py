@@ -11,6 +11,7 @@ import asyncio
 import collections
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Literal
 
 from tenantry.api import resources
@@ -41,12 +42,17 @@ class Recorder:
         timing: timings.Timing | None = None,
         registry: metrics.Registry | None = None,
         wall: clock.Clock = clock.wall,
+        home: Callable[[], str] = lambda: aggregation.DEFAULT,
     ) -> None:
+        """Make one.
+
+        :param home: gives the namespace for events about cluster-wide objects
+        """
         self._client = client
         self._timing = timing or timings.Timing()
         self._wall = wall
         self._aggregator = aggregation.Aggregator(
-            controller=controller, instance=instance, timing=self._timing
+            controller=controller, instance=instance, timing=self._timing, home=home
         )
         self._writes: collections.deque[aggregation.Write] = collections.deque()
         self._some = asyncio.Event()
