@@ -5,6 +5,7 @@
 One API server, one load generator, the ways to it taken in turn, round after round. CPU is that of
 the proxy's and the API server's processes as the kernel accounts it. `model` is not Capsule Proxy:
 it is a Go proxy that makes the same three token reviews per request, without the original's limiter.
+`relay` looks at nothing (`gateway_relay.py`): no proxy of ours can cost less.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import socket
 import ssl
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -232,7 +234,11 @@ class World:
         for name, more in (("go", []), ("model", ["-reviews=3"])):
             child = subprocess.Popen([*common, f"-listen=127.0.0.1:{ports[name]}", *more])
             self._children.append(child)
-        go, model = self._children
+        ports["relay"] = free_port()
+        files = [str(pki / name) for name in ("gateway.crt", "gateway.key", "ca.crt")]
+        relay = [sys.executable, "-m", "benchmarks.gateway_relay", str(ports["relay"]), str(api)]
+        self._children.append(subprocess.Popen([*relay, *files], cwd=HERE.parent))
+        go, model, floor = self._children
         for port in ports.values():
             await_port(port)
         gateway = self.plane.plan.ports[f"{local.GATEWAY}.proxy"]
@@ -241,6 +247,7 @@ class World:
             "gateway": Way("gateway", gateway, self.gateway, owner),
             "go": Way("go", ports["go"], go.pid, reader),
             "model": Way("model", ports["model"], model.pid, reader),
+            "relay": Way("relay", ports["relay"], floor.pid, reader),
         }
 
     async def _populate(self) -> None:

@@ -351,7 +351,7 @@ def run(world: gateway.World, *, seconds: float, rounds: int, watches: int) -> O
     print("\nwatches")
     result["watches"] = {
         name: played(events(world, ways[name], count=watches, seconds=3.0))
-        for name in ("gateway", "go")
+        for name in ("gateway", "go", "relay")
     }
     print(result["watches"])
     return result
