@@ -65,8 +65,8 @@ async def test_malformed_fields(world: World, spec: Object, field: str) -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("forbiddenLabels.deniedRegex", "unable to compile deniedRegex"),
-        ("forbiddenAnnotations.deniedRegex", "unable to compile deniedRegex"),
+        ("forbiddenLabels.deniedRegex", "for forbidden labels: "),
+        ("forbiddenAnnotations.deniedRegex", "for forbidden annotations: "),
         ("requiredMetadata.labels.cost", "unable to compile"),
     ],
 )

@@ -374,5 +374,20 @@ def _regex(expression: str, field: str) -> list[str]:
         regex.compile(expression, field)
     except errors.InvalidValueError as problem:
         # Clients of the original look for these words.
-        return [f"unable to compile {field.rpartition('.')[2]}: {problem}"]
+        owner, _, last = field.rpartition(".")
+        kind = owner.rpartition(".")[2]
+        if last == "deniedRegex":
+            kind = kind.removeprefix("forbidden").lower()
+            return [
+                f"unable to compile regex {errors.shown(expression)} for forbidden {kind}: {problem}"
+            ]
+        what = f"{_CLASSES.get(owner, kind)} {last}" if last == "allowedRegex" else last
+        return [f"unable to compile {what}: {problem}"]
     return []
+
+
+#: Where a list of classes does not say itself of what.
+_CLASSES = {
+    "spec.gatewayOptions.allowedClasses": "gatewayClasses",
+    "spec.ingressOptions.allowedClasses": "ingressClasses",
+}
