@@ -51,7 +51,7 @@ RBAC = "rbac.authorization.k8s.io"
         options(requiredMetadata={"labels": {"cc": r"^\d+$"}, "annotations": {"Example.com/x": ""}}),
         options(additionalMetadata={"labels": {"a": "b"}, "annotations": {"x": "{{anything}}"}}),
         options(additionalMetadataList=[
-            {"labels": {"t": "{{ tenant.name }}-{{namespace}}"}, "annotations": {"x": "{{y}}"},
+            {"labels": {"t": "{{ tenant.name }}-{{namespace}}"}, "annotations": {"x": "{{namespace}}"},
              "namespaceSelector": {"matchLabels": {"env": "prod"}}}]),
         {"storageClasses": {"allowedRegex": "^fast"}, "containerRegistries": {"allowedRegex": "x"}},
         {"rules": [{}, {"namespaceSelector": {"matchLabels": {"a": "b"}},
@@ -118,6 +118,9 @@ BAD_REGEX = "("
          "spec.namespaceOptions.additionalMetadata.annotations", "must be a key"),
         (options(additionalMetadataList=[{}, {"labels": {"a": "{{unknown}}"}}]),
          "spec.namespaceOptions.additionalMetadataList[1].labels[a]", "at most 63"),
+        (options(additionalMetadataList=[{"annotations": {"a": "{{tenant.name}} {{ unknown }}"}}]),
+         "spec.namespaceOptions.additionalMetadataList[0].annotations[a]",
+         "only {{tenant.name}} and {{namespace}} are filled in"),
         (options(additionalMetadataList=[{"labels": {"a": "-{{namespace}}"}}]),
          "spec.namespaceOptions.additionalMetadataList[0].labels[a]", "at most 63"),
         (options(additionalMetadataList=[{"namespaceSelector": {"matchLabels": {"": "x"}}}]),

@@ -320,8 +320,13 @@ def _namespace_options(options: tenant.NamespaceOptions | None, owner: str) -> l
             if key in {constants.TENANT_LABEL, constants.NAME_LABEL}:
                 problems.append(f"{where}.labels[{key}]: Forbidden: this label ties a namespace "
                                 "to its tenant and is written by the platform")  # fmt: skip
-        for key in sorted(extra.annotations or {}):
+        for key, value in sorted((extra.annotations or {}).items()):
             problems += _annotation_key(key, f"{where}.annotations")
+            if extra is not options.additional_metadata and "{{" in metadata.rendered(
+                value, owner, "x"
+            ):
+                problems.append(f"{where}.annotations[{key}]: Invalid value: {errors.shown(value)}: "
+                                "only {{tenant.name}} and {{namespace}} are filled in")  # fmt: skip
             if key == constants.NODE_SELECTOR_ANNOTATION:
                 problems.append(f"{where}.annotations[{key}]: Forbidden: use spec.nodeSelector")
     required = options.required_metadata
