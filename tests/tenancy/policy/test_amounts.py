@@ -60,6 +60,29 @@ NO_LIMIT = rule(limits={"cpu": {"policy": "Remove"}})
 NO_REQUEST = rule(requests={"cpu": {"policy": "Remove"}})
 
 
+def test_a_pod_needs_what_its_containers_need() -> None:
+    """As Kubernetes fills it in, so that a limit can be made from what they were given a moment ago."""
+    init: list[Object] = [
+        {"name": "a", "resources": {"requests": {"cpu": "3"}}},
+        {"name": "b", "restartPolicy": "Always"},
+        {"name": "c", "resources": {"requests": {"cpu": "250m"}}},
+    ]
+    obj = pod(resources={"limits": {"memory": "1Gi"}}, initContainers=init)
+    assert filled(obj, DEFAULT, MATCH)["resources"] == {
+        "requests": {"cpu": "3"},
+        "limits": {"memory": "1Gi", "cpu": "3"},
+    }
+    init[0]["resources"]["requests"]["cpu"] = "10m"
+    # The third runs beside the second; afterwards the second beside the others.
+    assert filled(obj, DEFAULT, MATCH)["resources"]["requests"] == {"cpu": "350m"}
+    init.pop()
+    assert filled(obj, DEFAULT, MATCH)["resources"]["requests"] == {"cpu": "200m"}
+    # What it says itself stands, and who says nothing of resources gets none.
+    obj["spec"]["resources"]["requests"] = {"cpu": "5"}
+    assert filled(obj, DEFAULT, MATCH)["resources"]["limits"] == {"memory": "1Gi", "cpu": "5"}
+    assert "resources" not in filled(pod(), DEFAULT, MATCH)
+
+
 @pytest.mark.parametrize(
     ("obj", "rules", "expected"),
     [

@@ -18,6 +18,9 @@ MATCH, RATIO = "MatchRequest", "Ratio"
 _CONSTRAINTS = (REMOVE, MATCH, RATIO)
 _USUAL = (pods.POD, pods.CONTAINERS, pods.INIT)
 _NANO = quantity.NANO
+HUGE_PAGES = "hugepages-"
+
+_Amounts = Mapping[str, quantity.Quantity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +111,11 @@ def _concerns(entry: Entry, place: Place, who: engine.Who) -> bool:
         return False
     if place.target != pods.POD:
         return True
-    fits = entry.resource in {"cpu", "memory"} or entry.resource.startswith("hugepages-")
-    return fits and (entry.pod_named or bool(place.holder.get("resources")))
+    return _of_pods(entry.resource) and (entry.pod_named or bool(place.holder.get("resources")))
+
+
+def _of_pods(resource: str) -> bool:
+    return resource in {"cpu", "memory"} or resource.startswith(HUGE_PAGES)
 
 
 # ---- writing ------------------------------------------------------------------------------------
@@ -117,9 +123,12 @@ def _concerns(entry: Entry, place: Place, who: engine.Who) -> bool:
 
 def fill(found: Sequence[Entry], spec: Object, who: engine.Who) -> None:
     """Write defaults and removals into a pod's specification; for each resource the last block."""
-    for place in places(spec):
+    pod, *containers = places(spec)
+    for place in (*containers, pod):
         if not who.work.spend(len(found)):
             return  # It is refused for that when it is judged.
+        if place is pod and spec.get("resources"):
+            _fill_pod(spec)
         last: dict[tuple[str, str], Entry] = {}
         for entry in found:
             if entry.action != engine.AUDIT and not entry.broken and _concerns(entry, place, who):
@@ -127,6 +136,59 @@ def fill(found: Sequence[Entry], spec: Object, who: engine.Who) -> None:
         # Requests first, since limits are made from them.
         for entry in sorted(last.values(), key=lambda one: one.part != REQUESTS):
             _write(entry, place)
+
+
+def _fill_pod(spec: Object) -> None:
+    """Give a pod that has resources the requests that its containers add up to.
+
+    The API server does so when it reads the pod, which was before their requests were written.
+    """
+    requests = spec["resources"].get(REQUESTS) or {}
+    limits = spec["resources"].get(LIMITS) or {}
+    for resource, amount in _needed(spec).items():
+        if _of_pods(resource) and resource not in requests and amount:
+            if resource in limits and resource.startswith(HUGE_PAGES):
+                continue  # They are the limit.
+            spec["resources"][REQUESTS] = requests = {**requests, resource: str(amount)}
+
+
+def _needed(spec: Mapping[str, Any]) -> dict[str, quantity.Quantity]:
+    """Add up what containers request: all that run at a time, at the worst time."""
+    running: dict[str, quantity.Quantity] = {}
+    sidecars: dict[str, quantity.Quantity] = {}
+    worst: dict[str, quantity.Quantity] = {}
+    for place in places(spec):
+        if place.target == pods.POD:
+            continue
+        own = {name: found for name in place.amounts(REQUESTS)
+               if (found := place.amount(REQUESTS, name)) is not None}  # fmt: skip
+        if place.target == pods.INIT:
+            together = _plus(sidecars, own)
+            _raise(worst, together)
+            if place.holder.get("restartPolicy") != "Always":
+                continue
+            sidecars = together
+        running = _plus(running, own)
+    _raise(running, worst)
+    return running
+
+
+def _plus(one: _Amounts, other: _Amounts) -> dict[str, quantity.Quantity]:
+    total = dict(one)
+    for name, amount in other.items():
+        before = total.get(name)
+        total[name] = (
+            amount if before is None
+            else quantity.Quantity(before.nanos + amount.nanos, before.form)
+        )  # fmt: skip
+    return total
+
+
+def _raise(amounts: dict[str, quantity.Quantity], to: _Amounts) -> None:
+    for name, amount in to.items():
+        before = amounts.get(name)
+        if before is None or before < amount:
+            amounts[name] = amount
 
 
 def _write(entry: Entry, place: Place) -> None:
