@@ -34,6 +34,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         "tenantry-controller",
         timing=source.timing,
         registry=source.metrics,
+        home=lambda: known.directory.config.events.namespace,
     )
     part.add_work("tenant-events", recorder.run)
 

@@ -312,6 +312,7 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         constants.EVENT_INSTANCE,
         timing=source.timing,
         registry=source.metrics,
+        home=lambda: known.directory.config.events.namespace,
     )
     content = policies.Policies(source, known)
     part.add_setup("classes", content.look)
