@@ -263,3 +263,46 @@ def test_there_are_never_two_leaders(steps: list[tuple[int, str, float]]) -> Non
         if one.ended:
             electors[who] = elector(f"{one._identity}'")
         assert sum(each.leading and each.expires > now for each in electors) <= 1
+
+
+def standby(dead: set[str]) -> e.Elector:
+    return e.Elector(
+        namespace="ns", name="lease", identity="two", timing=T, wall=lambda: 0.0, rng=lambda: 0.0,
+        dead=dead.__contains__,
+    )  # fmt: skip
+
+
+def test_the_lease_of_the_dead_is_free_once_no_write_of_theirs_can_arrive() -> None:
+    server, dead = Server(), {"one"}
+    server.play(elector(), ALIVE, 0.0)
+    two = standby(dead)
+    assert server.play(two, ALIVE, 1.0) == []
+    assert two.deadline <= 1.0 + T.lease_retry
+    assert server.play(two, ALIVE, 0.9 + T.write) == []
+    assert two.deadline == 1.0 + T.write
+    assert server.play(two, ALIVE, 1.0 + T.write) == [e.Lead()]
+
+
+def test_the_dead_never_make_a_lease_longer() -> None:
+    server, dead = Server(), set[str]()
+    server.play(elector(), ALIVE, 0.0)
+    two = standby(dead)
+    assert server.play(two, ALIVE, 0.0) == []
+    dead.add("one")
+    assert server.play(two, ALIVE, T.lease - 1) == []
+    assert server.play(two, ALIVE, T.lease) == [e.Lead()]
+
+
+def test_another_holder_is_waited_for_anew() -> None:
+    server, dead = Server(), {"one", "three"}
+    server.play(elector(), ALIVE, 0.0)
+    two = standby(dead)
+    assert server.play(two, ALIVE, 0.0) == []
+    assert server.lease is not None
+    server.version += 1
+    server.lease["metadata"]["resourceVersion"] = str(server.version)
+    server.lease["spec"]["holderIdentity"] = "three"
+    assert server.play(two, ALIVE, T.write) == []
+    dead.discard("three")
+    assert server.play(two, ALIVE, 2 * T.write) == []
+    assert server.play(two, ALIVE, T.write + T.lease) == [e.Lead()]

@@ -3,7 +3,8 @@
 `Elector` is the machine. It compares only its own observations: a lease counts as expired when it
 has not changed *here* for its duration; clocks of other machines are never read. A candidate whose
 main loop is silent neither takes nor renews a lease. Time towards the renew deadline runs from the
-moment a successful renewal was *sent*. The thread around it is `leadership.Leadership`.
+moment a successful renewal was *sent*. A holder that is proven dead (`mortality`) is waited for only
+as long as a write of its may still be under way. The thread around it is `leadership.Leadership`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenantry.core import clock
+from tenantry.runtime import mortality
 from tenantry.runtime import timing as timings
 
 Lease = dict[str, Any]
@@ -125,7 +127,10 @@ class Elector:
         timing: timings.Timing,
         wall: clock.Clock = clock.wall,
         rng: Callable[[], float] = random.random,
+        dead: Callable[[str], bool] = mortality.surely_dead,
     ) -> None:
+        self._dead = dead
+        self._dead_since: tuple[str, float] = ("", 0.0)  # who, and when that was seen
         self._namespace = namespace
         self._name = name
         self._identity = identity
@@ -230,12 +235,21 @@ class Elector:
             return self._lose(f"the lease was taken by {holder or 'nobody'}")
         if self._silent:
             return self._again(now)
-        duration = float(_spec(lease).get("leaseDurationSeconds") or 0)
-        if not holder or now - self._observed_at >= duration:
+        if not holder or now >= (free := self._free(holder, now)):
             return self._write(now)
         self._again(now)
-        self.deadline = min(self.deadline, self._observed_at + duration)
+        self.deadline = min(self.deadline, free)
         return []
+
+    def _free(self, holder: str, now: float) -> float:
+        """Tell when somebody else's lease may be taken."""
+        expiry = self._observed_at + float(_spec(self._lease).get("leaseDurationSeconds") or 0)
+        if not self._dead(holder):
+            self._dead_since = ("", 0.0)
+            return expiry
+        if self._dead_since[0] != holder:
+            self._dead_since = (holder, now)
+        return min(expiry, self._dead_since[1] + self._timing.write)
 
     def _write(self, now: float) -> list[Action]:
         self._sent_at = now

@@ -14,8 +14,7 @@ import dataclasses
 import logging
 import os
 import signal
-import socket
-import uuid
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -28,6 +27,7 @@ from tenantry.runtime import (
     leadership,
     memory,
     metrics,
+    mortality,
     webhook,
 )
 from tenantry.runtime import timing as timings
@@ -48,11 +48,6 @@ class Election:
     namespace: str
     name: str
     identity: str = ""
-
-
-def identity() -> str:
-    """Return a name for this process that no other has or will have."""
-    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class Manager:
@@ -114,6 +109,11 @@ class Manager:
     def add_work(self, name: str, work: Work, *, leader: bool = False) -> None:
         """Add something that goes on until it is cancelled; ending by itself is a crash."""
         self._works.append((name, work, leader))
+
+    def listen(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> None:
+        """Serve probes and metrics at another address as well."""
+        if self._health is not None:
+            self._health.also(host, port, tls=tls)
 
     def add_check(self, name: str, check: health.Check) -> None:
         """Add a condition without which this process is not ready."""
@@ -180,7 +180,7 @@ class Manager:
                 self._election.config,
                 namespace=self._election.namespace,
                 name=self._election.name,
-                identity=self._election.identity or identity(),
+                identity=self._election.identity or mortality.name(),
                 heartbeat=self._heartbeat,
                 lost=self._lost,
                 timing=self.timing,
