@@ -114,16 +114,27 @@ def test_no_hooks_but_our_own_can_be_changed() -> None:
         for rule in role("tenantry:webhook")["rules"]
         if rule["apiGroups"] == ["admissionregistration.k8s.io"] and "patch" in rule["verbs"]
     ]
-    assert {rule["resources"][0]: rule["resourceNames"] for rule in found} == {
-        "mutatingwebhookconfigurations": ["tenantry"],
-        "validatingwebhookconfigurations": ["tenantry"],
-        "validatingadmissionpolicies": ["tenantry-namespace-ownership", "tenantry-node-pools"],
-        "validatingadmissionpolicybindings": [
-            "tenantry-namespace-ownership",
-            "tenantry-node-pools",
-        ],
-    }
-    assert all(rule["verbs"] == ["patch"] for rule in found)
+    configured = [
+        "capsule-dynamic-webhook",
+        "capsule-mutating-webhook-configuration",
+        "capsule-validating-webhook-configuration",
+    ]
+    assert [(rule["resources"][0], rule["resourceNames"], rule["verbs"]) for rule in found] == [
+        ("mutatingwebhookconfigurations", configured, ["delete", "get", "patch"]),
+        ("mutatingwebhookconfigurations", ["tenantry"], ["patch"]),
+        (
+            "validatingadmissionpolicies",
+            ["tenantry-namespace-ownership", "tenantry-node-pools"],
+            ["patch"],
+        ),
+        (
+            "validatingadmissionpolicybindings",
+            ["tenantry-namespace-ownership", "tenantry-node-pools"],
+            ["patch"],
+        ),
+        ("validatingwebhookconfigurations", configured, ["delete", "get", "patch"]),
+        ("validatingwebhookconfigurations", ["tenantry"], ["patch"]),
+    ]
 
 
 def test_leases_are_replaced_not_patched() -> None:
@@ -138,7 +149,10 @@ def test_leases_are_replaced_not_patched() -> None:
 def test_the_webhook_writes_nothing_of_the_tenants() -> None:
     found = role("tenantry:webhook")
     for rule in found["rules"]:
-        if set(rule["verbs"]) - {"get", "list", "watch"}:
+        if rule["resources"] == ["capsuleconfigurations/status"]:
+            # What became of the webhooks that the configuration defines.
+            assert rule["verbs"] == ["patch"]
+        elif set(rule["verbs"]) - {"get", "list", "watch"}:
             assert rule["apiGroups"] in (
                 ["admissionregistration.k8s.io"],
                 ["events.k8s.io"],

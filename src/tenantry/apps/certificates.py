@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from tenantry.api import resources
 from tenantry.api.capsule import configuration
@@ -71,6 +71,26 @@ def secret_name(spec: configuration.CapsuleConfigurationSpec) -> str:
     return (spec.enable_tls_reconciler and spec.overrides.tls_secret_name) or SECRET
 
 
+class Serving(Protocol):
+    """What the webhook serves with."""
+
+    @property
+    def trust(self) -> bytes:
+        """Return the PEM certificates by which our server is recognised; empty = not known."""
+
+    def pair(self) -> tuple[bytes, bytes]:
+        """Return the certificate chain and private key in use, PEM."""
+
+    def check(self) -> str:
+        """Say what keeps it from being used."""
+
+    async def renew(self) -> bool:
+        """Look again; tell whether anything is new."""
+
+    async def refresh(self) -> bool:
+        """Look again and raise what goes wrong; tell whether anything is new."""
+
+
 class ServingCertificate:
     """Loads, makes and renews the bundle; the webhook server reads `pair`."""
 
@@ -78,7 +98,7 @@ class ServingCertificate:
         self,
         client: kube.Client,
         namespace: str,
-        names: Sequence[str],
+        names: Sequence[str] | Callable[[], Sequence[str]],
         *,
         secret: Callable[[], str] = lambda: SECRET,
         now: clock.Clock = clock.wall,
@@ -86,12 +106,12 @@ class ServingCertificate:
     ) -> None:
         """Make it known; nothing is read before `refresh`.
 
-        :param names: what the certificate is for
+        :param names: what the certificate is for; a function where that may change
         :param secret: gives the Secret's name, which may change
         """
         self._client = client
         self._namespace = namespace
-        self._names = list(names)
+        self._names = names if callable(names) else (lambda: names)
         self._secret = secret
         self._now = now
         self._bundle: bundle.Bundle | None = None
@@ -147,7 +167,7 @@ class ServingCertificate:
             stored = self._bundle if found is None else _parse(found)
             if found is not None and not is_ours(found, stored):
                 raise ForeignSecretError(self._namespace, name)
-            due = bundle.renewed(stored, self._names, self._now(), name=AUTHORITY)
+            due = bundle.renewed(stored, self._names(), self._now(), name=AUTHORITY)
             unchanged = found is not None and due is stored
             if unchanged or await self._write(name, found, due):
                 changed = due != self._bundle

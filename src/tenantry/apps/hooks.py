@@ -74,6 +74,7 @@ def configurations(
     labelling: Collection[str] = (),
     *,
     nodes: bool = False,
+    mutating: Object | None = None,
 ) -> list[tuple[resources.Resource, Object]]:
     """Return both webhook configurations.
 
@@ -82,6 +83,7 @@ def configurations(
     :param controllers: user names of the platform itself, whose writes are not asked about
     :param labelling: tenants with rules about labels of any kind
     :param nodes: the configuration keeps metadata of nodes from users
+    :param mutating: what leads to the mutating ones, where that differs
     """
     names = ", ".join(f"'{name}'" for name in sorted(controllers))
     ours = {
@@ -113,7 +115,7 @@ def configurations(
                         for hook in _labels(namespace, labelling)
                     ),
                 ],
-                client,
+                mutating or client,
                 ours,
             ),
         ),
@@ -155,7 +157,9 @@ def _configuration(kind: str, hooks: Sequence[Object], client: Object, ours: Obj
 def _at(client: Object, path: str) -> Object:
     if "url" in client:
         return {**client, "url": client["url"] + path}
-    return {**client, "service": {**client["service"], "path": path}}
+    service = client["service"]
+    prefix = service.get("path", "").rstrip("/")
+    return {**client, "service": {**service, "path": prefix + path}}
 
 
 def _rule(group: str, names: Sequence[str], operations: str, scope: str = "*") -> Object:
@@ -202,7 +206,7 @@ def _labels(namespace: str, tenants: Collection[str]) -> list[Object]:
     """
     if not tenants:
         return []
-    selector = _elsewhere(namespace)
+    selector = match_conditions.elsewhere(namespace)
     chosen = {"key": constants.TENANT_LABEL, "operator": "In", "values": sorted(tenants)}
     return [
         {
@@ -227,34 +231,13 @@ def _content(namespace: str) -> Object:
     return {
         "name": "content",
         "rules": [_rule(group, names, "CU", "Namespaced") for group, names in _CONTENT],
-        "namespaceSelector": _tenants(namespace),
+        "namespaceSelector": match_conditions.of_tenants(namespace),
         "matchConditions": [
             match_conditions.NOT_KUBE_SYSTEM_UNLESS_BINDING,
             match_conditions.NOT_NODES,
         ],
         # Audit rules are told as events.
         "sideEffects": _EVENTS,
-    }
-
-
-def _elsewhere(namespace: str) -> Object:
-    return {
-        "matchExpressions": [
-            {
-                "key": constants.NAME_LABEL,
-                "operator": "NotIn",
-                "values": sorted({"kube-system", namespace}),
-            }
-        ]
-    }
-
-
-def _tenants(namespace: str) -> Object:
-    return {
-        "matchExpressions": [
-            {"key": constants.TENANT_LABEL, "operator": "Exists"},
-            *_elsewhere(namespace)["matchExpressions"],
-        ]
     }
 
 
@@ -282,7 +265,10 @@ def _mutating(namespace: str) -> list[Object]:
 
 
 def _validating(namespace: str) -> list[Object]:
-    elsewhere, tenants = _elsewhere(namespace), _tenants(namespace)
+    elsewhere, tenants = (
+        match_conditions.elsewhere(namespace),
+        match_conditions.of_tenants(namespace),
+    )
     kinds = [capsule.TENANTS.plural, capsule.TENANT_OWNERS.plural]
     promoted = " || ".join(
         f"({obj} != null && has({obj}.metadata.labels) && '{label}' in {obj}.metadata.labels)"

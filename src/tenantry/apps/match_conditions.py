@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenantry.api.capsule import constants
+
 Object = dict[str, Any]
 
 NOT_KUBE_SYSTEM: Object = {
@@ -66,4 +68,27 @@ def not_vital(namespace: str) -> Object:
             "!('system:masters' in request.userInfo.groups && "
             f"has(request.name) && request.name in {names})"
         ),
+    }
+
+
+def elsewhere(namespace: str) -> Object:
+    """Select namespaces that neither the cluster nor the platform lives in."""
+    return {
+        "matchExpressions": [
+            {
+                "key": constants.NAME_LABEL,
+                "operator": "NotIn",
+                "values": sorted({"kube-system", namespace}),
+            }
+        ]
+    }
+
+
+def of_tenants(namespace: str) -> Object:
+    """Select the namespaces of tenants."""
+    return {
+        "matchExpressions": [
+            {"key": constants.TENANT_LABEL, "operator": "Exists"},
+            *elsewhere(namespace)["matchExpressions"],
+        ]
     }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import ssl
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tenantry.apps import controller, settings, webhook
 from tenantry.core import errors
 from tenantry.kube import config
-from tenantry.runtime import cluster, manager, timing
+from tenantry.runtime import certificates, cluster, manager
 from tenantry.tenancy import state
 
 Add = Callable[[manager.Manager, state.State, settings.Settings], None]
@@ -28,7 +31,8 @@ def run(roles: Sequence[str], credentials: config.Config, options: settings.Sett
             raise errors.InvalidValueError("roles", role, f"must be among {', '.join(ROLES)}")
 
     async def build() -> manager.Manager:
-        source = cluster.Cluster(credentials, timing=timing.Timing(drain=options.drain))
+        chosen = dataclasses.replace(options.timing, drain=options.drain)
+        source = cluster.Cluster(credentials, timing=chosen)
         election = manager.Election(config=credentials, namespace=options.namespace, name=LEASE)
         part = manager.Manager(
             "+".join(roles),
@@ -36,6 +40,8 @@ def run(roles: Sequence[str], credentials: config.Config, options: settings.Sett
             election=election if options.elect else None,
             probes=(options.probe_host, options.probe_port),
         )
+        for host, port, files in options.listeners:
+            part.listen(host, port, tls=_tls(*files) if files is not None else None)
         known = state.State(
             source,
             controllers=options.controllers,
@@ -47,3 +53,9 @@ def run(roles: Sequence[str], credentials: config.Config, options: settings.Sett
         return part
 
     return manager.main(build)
+
+
+def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = certificates.server_context()
+    context.load_cert_chain(certificate, key)
+    return context

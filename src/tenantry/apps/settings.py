@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenantry.api.capsule import constants
 from tenantry.directory import identity
+from tenantry.runtime import timing
 
 #: Service accounts of the roles; the controller's is upstream's `capsule`.
 WEBHOOK_SERVICE_ACCOUNT = "tenantry-webhook"
@@ -41,6 +42,13 @@ class Settings:
     """file with the authorities (PEM) of the API server's client certificate; None = none is asked"""
     webhook_url: str = ""
     """base address the API server reaches the webhooks at; empty = the Service in `namespace`"""
+
+    webhook_certificate: tuple[Path, Path] | None = None
+    """files with certificate chain and key (PEM) that others keep; None = one in a Secret of ours"""
+    timing: timing.Timing = field(default_factory=timing.Timing)
+    """intervals of the process"""
+    listeners: tuple[tuple[str, int, tuple[Path, Path] | None], ...] = ()
+    """more addresses of probes and metrics, each with the files it serves TLS with, if any"""
 
     @property
     def controllers(self) -> frozenset[str]:

@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any
+from collections.abc import Awaitable
 
-import msgspec
-
-from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant, tenant_conversion
-from tenantry.api.tenantry import node_pool
 from tenantry.apps import (
     audit,
+    certificate_files,
     certificates,
-    conversions,
+    configured_keeper,
     evidence,
     fencing,
     hooks,
-    ownership_policy,
     policies,
+    registering,
     settings,
 )
 from tenantry.kube import errors
-from tenantry.nodes import policies as node_policies
 from tenantry.nodes import state as nodes
 from tenantry.runtime import (
     admission,
-    apply,
     cluster,
-    controller,
     events,
     manager,
-    permissions,
-    store,
-    views,
     webhook,
 )
-from tenantry.runtime import registration as registrations
 from tenantry.tenancy import evidence as tenancy
 from tenantry.tenancy import ledger, reservations, state, verdicts
 from tenantry.tenancy.admission import (
@@ -53,7 +42,6 @@ from tenantry.tenancy.admission import (
     storage,
 )
 from tenantry.tenancy.admission import nodes as node_metadata
-from tenantry.tenancy.policy import compiling
 
 logger = logging.getLogger(__name__)
 
@@ -87,28 +75,11 @@ VALIDATING = (
 )
 
 
-#: Kind -> names of the objects that we keep of it.
-_KEPT = {
-    resources.MUTATING_WEBHOOKS: (hooks.NAME,),
-    resources.VALIDATING_WEBHOOKS: (hooks.NAME,),
-    resources.VALIDATING_POLICIES: (ownership_policy.NAME, node_policies.NAME),
-    resources.VALIDATING_POLICY_BINDINGS: (ownership_policy.NAME, node_policies.NAME),
-}
-
 NEEDS = (
-    audit.NEEDS
-    + policies.NEEDS
-    + conversions.NEEDS
-    + nodes.POOL_NEEDS
-    + tuple(
-        need
-        for resource, names in _KEPT.items()
-        for need in (
-            permissions.Need(resource, (*permissions.READ, "create")),
-            # Who could change the hooks of others could send them anything.
-            permissions.Need(resource, ("patch",), names=names),
-        )
-    )
+    *audit.NEEDS,
+    *policies.NEEDS,
+    *nodes.POOL_NEEDS,
+    *registering.NEEDS,
 )
 
 
@@ -121,11 +92,14 @@ class Handlers:
         counts: reservations.NamespaceReservations,
         counters: admission.Counters,
         auditor: audit.Auditor,
+        *,
         fence: fencing.Fencing,
+        configured: configured_keeper.Keeper,
     ) -> None:
         self._mutating = (*MUTATING, *fence.mutating)
         self._validating = (*VALIDATING, *fence.validating)
         self._gather = gather
+        self._configured = configured
         self._auditor = auditor
         self._counts = counts
         self._counters = counters
@@ -150,6 +124,7 @@ class Handlers:
         known = await self._gather(review)
         verdict = admission.run(self._validating, review, known, counters=self._counters)
         verdict = await self._counted(review, verdict, known)
+        verdict = await self._configured.judged(review, verdict)
         self._auditor.tell(review, verdict, known)
         return verdict
 
@@ -203,101 +178,24 @@ def first(problem: Exception) -> errors.KubeError | None:
     return None
 
 
-class Registration:
-    """Keeps the webhook configurations and policies as `hooks` says; a controller of one key."""
-
-    def __init__(
-        self, source: cluster.Cluster, certificate: certificates.ServingCertificate,
-        options: settings.Settings, known: state.State, pools: nodes.Pools,
-    ) -> None:  # fmt: skip
-        self._certificate = certificate
-        self._options = options
-        self._known = known
-        self._pools = pools.pools
-        self._applier = apply.Applier(
-            source.client, f"{constants.FIELD_MANAGER}/webhooks", timing=source.timing
-        )
-        self.controller: controller.Controller[str] = controller.Controller(
-            "webhooks", self.reconcile, timing=source.timing, registry=source.metrics
-        )
-        self._caches = {}
-        self._done = False
-        self._conversion = conversions.Keeper(source)
-        self.controller.watches(self._conversion.definitions, lambda _: [hooks.NAME])
-        for resource, names in _KEPT.items():
-            cache = source.informer(resource, views.as_bytes)
-            self._caches[resource] = cache
-            self.controller.watches(cache, _only(names))
-        # Which tenants are asked about in everything they write follows their rules.
-        self.controller.watches(
-            known.tenants,
-            lambda event: [hooks.NAME] if state.is_news(event) else [],
-            debounce=source.timing.debounce,
-        )
-        # Which labels and taints of nodes are guarded follows the pools.
-        self.controller.watches(
-            self._pools,
-            lambda event: [hooks.NAME] if _respecified(event) else [],
-            debounce=source.timing.debounce,
-        )
-        # Whether nodes are asked about follows the configuration.
-        self.controller.watches(known.configurations, lambda _: [hooks.NAME])
-        self.controller.enqueue(hooks.NAME)
-
-    async def reconcile(self, _: str) -> None:
-        """Write what differs."""
-        options = self._options
-        client = hooks.endpoint(options.webhook_url, options.namespace, self._certificate.trust)
-        for resource, wanted in (
-            *ownership_policy.policies(),
-            *node_policies.policies(options.controllers, node_policies.keys(self._pools.list())),
-            *hooks.configurations(
-                client,
-                options.namespace,
-                options.controllers,
-                [
-                    one.metadata.name
-                    for one in self._known.directory.tenants()
-                    if compiling.is_about_everything(one)
-                ],
-                nodes=self._known.directory.config.node_metadata is not None,
-            ),
-        ):
-            raw = self._caches[resource].get(wanted["metadata"]["name"])
-            observed: dict[str, Any] | None = msgspec.json.decode(raw) if raw else None
-            share = wanted
-            if "webhooks" in wanted:
-                share = registrations.wanted(
-                    wanted, observed, self._applier.field_manager, hooks.FOLLOWING
-                )
-            await self._applier.apply(resource, share, observed)
-        await self._conversion.keep(client)
-        self._done = True
-
-    def check(self) -> str:
-        """Say what is missing as long as the API server was not told to ask us."""
-        return "" if self._done else "webhook configurations are not written yet"
-
-
-def _respecified(event: store.Event[node_pool.TenantNodePool]) -> bool:
-    return event.old is None or event.new is None or event.old.spec != event.new.spec
-
-
-def _only(names: Collection[str]) -> Callable[[store.Event[bytes]], list[str]]:
-    return lambda event: [hooks.NAME] if event.key[1] in names else []
+def _certificate(
+    source: cluster.Cluster, known: state.State, options: settings.Settings
+) -> certificates.Serving:
+    if options.webhook_certificate is not None:
+        return certificate_files.FileCertificate(*options.webhook_certificate)
+    return certificates.ServingCertificate(
+        source.client,
+        options.namespace,
+        lambda: registering.names_of(options, known),
+        secret=lambda: certificates.secret_name(known.directory.config),
+        registry=source.metrics,
+    )
 
 
 def add(part: manager.Manager, known: state.State, options: settings.Settings) -> None:
     """Add the webhook role to a process."""
     source = part.cluster
-    names = hooks.server_names(options.webhook_url, options.namespace)
-    certificate = certificates.ServingCertificate(
-        source.client,
-        options.namespace,
-        names,
-        secret=lambda: certificates.secret_name(known.directory.config),
-        registry=source.metrics,
-    )
+    certificate = _certificate(source, known, options)
     server = webhook.Server(
         options.webhook_host,
         options.webhook_port,
@@ -318,19 +216,27 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
     part.add_setup("classes", content.look)
     part.add_work("classes", content.run)
     pools = nodes.Pools(source, known.directory)
+    registration = registering.Registration(
+        source,
+        options,
+        certificate=certificate,
+        reload=server.reload,
+        known=known,
+        pools=pools,
+    )
     handlers = Handlers(
         evidence.Gatherer(source.client, known, options.controllers, content),
         reservations.NamespaceReservations(source.client, options.namespace),
         server.counters,
         audit.Auditor(recorder, known.directory.tenant_named),
-        fencing.Fencing(pools),
+        fence=fencing.Fencing(pools),
+        configured=registration.configured,
     )
     for path in (hooks.MUTATE, *hooks.UPSTREAM_MUTATING):
         server.route(path, handlers.mutate)
     for path in (hooks.VALIDATE, *hooks.UPSTREAM_VALIDATING):
         server.route(path, handlers.validate)
     server.route_conversion(hooks.CONVERT, tenant_conversion.convert)
-    registration = Registration(source, certificate, options, known, pools)
 
     async def first() -> None:
         await certificate.refresh()

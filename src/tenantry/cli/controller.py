@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from tenantry.cli import run
+from tenantry.cli import capsule_flags, run
 
 
-@click.command("controller")
+@click.command("controller", cls=capsule_flags.Command)
 @run.settings
 def command(**others: Any) -> None:
     """Play the controller role in this process."""

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from tenantry.api.capsule import constants
-from tenantry.cli import options
+from tenantry.cli import capsule_flags, options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def settings(function: F) -> F:
     """Add the options of a process that plays roles."""
+    function = capsule_flags.flags(function)
     for option in reversed(
         (
             options.namespace,
@@ -65,9 +66,10 @@ def start(
     kubeconfig: Path | None,
     context: str,
     probes: str,
-    webhook: str,
     log_level: str,
     log_format: Any,
+    zap_log_level: str | None,
+    zap_encoder: str | None,
     **others: Any,
 ) -> None:
     """Play roles until stopped, then end the process with their exit code."""
@@ -75,20 +77,24 @@ def start(
     from tenantry.apps import settings as app_settings
     from tenantry.runtime import logs
 
-    logs.configure(level=log_level, format=log_format)
+    context_of = click.get_current_context()
+    changed = capsule_flags.translated(
+        others,
+        explicit=lambda name: (
+            context_of.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+        ),
+    )
+    level = capsule_flags.log_level(zap_log_level, log_level)
+    form = {"json": "json", "console": "text", None: log_format}[zap_encoder]
+    logs.configure(level=level, format=form)
     probe_host, probe_port = options.address("--probes", probes)
-    webhook_host, webhook_port = options.address("--webhook", webhook)
     chosen = app_settings.Settings(
-        probe_host=probe_host,
-        probe_port=probe_port,
-        webhook_host=webhook_host,
-        webhook_port=webhook_port,
-        **others,
+        probe_host=probe_host, probe_port=probe_port, **{**others, **changed}
     )
     sys.exit(apps.run(roles, options.credentials(kubeconfig, context), chosen))
 
 
-@click.command("run")
+@click.command("run", cls=capsule_flags.Command)
 @click.option(
     "--roles", default="controller,webhook", show_default=True, help="Roles, separated by commas."
 )

@@ -71,6 +71,8 @@ async def _steps(api: Any, namespace: str, *, kinds: bool) -> AsyncIterator[str]
         yield line
     for resource, name in locks:
         yield await _delete(api, resource, name)
+    async for line in _remove_configured(api):
+        yield line
     await asyncio.sleep(_WATCH)
     for resource, name in locks:
         if await _exists(api, resource, name):
@@ -135,6 +137,25 @@ async def _withdraw(api: Any, resource: Any) -> AsyncIterator[str]:
     listed = await api.list(resource, label_selector=state.RBAC_SELECTOR)
     for raw in listed.items:
         yield await _delete(api, resource, _named(raw))
+
+
+async def _remove_configured(api: Any) -> AsyncIterator[str]:
+    """Remove the webhooks that a CapsuleConfiguration defines, under whatever name."""
+    import msgspec
+
+    from tenantry.api.capsule import resources as capsule
+    from tenantry.apps import configured_clients
+
+    label = f"{constants.CREATED_BY_LABEL}={constants.CREATED_BY_CONTROLLER}"
+    for side in configured_clients.SIDES:
+        for raw in (await api.list(side.resource, label_selector=label)).items:
+            metadata = msgspec.json.decode(raw)["metadata"]
+            if any(
+                owner["kind"] == capsule.CONFIGURATIONS.kind
+                and owner["apiVersion"].partition("/")[0] == constants.GROUP
+                for owner in metadata.get("ownerReferences") or ()
+            ):
+                yield await _delete(api, side.resource, metadata["name"])
 
 
 async def _unconverted(api: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
@@ -58,6 +59,11 @@ class Server:
         self.healthy = Checks()
         self.ready = Checks()
         self._runner: web.AppRunner | None = None
+        self._more: list[tuple[str, int, ssl.SSLContext | None]] = []
+
+    def also(self, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> None:
+        """Listen at another address as well; before `start`."""
+        self._more.append((host, port, tls))
 
     @property
     def port(self) -> int:
@@ -76,6 +82,8 @@ class Server:
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
         await web.TCPSite(self._runner, self._host, self._port).start()
+        for host, port, tls in self._more:
+            await web.TCPSite(self._runner, host, port, ssl_context=tls).start()
 
     async def stop(self) -> None:
         """Stop listening."""

@@ -218,6 +218,13 @@ class Server:
         """Keep the certificate current until cancelled."""
         await self._watcher.run()
 
+    def reload(self) -> None:
+        """Look at the certificate now, for callers that know of a new one.
+
+        :raises CertificateError: when it cannot be used; what was in use stays
+        """
+        self._watcher.load()
+
     async def stop(self) -> None:
         """Stop in a way that callers do not notice.
 
