@@ -41,6 +41,9 @@ async def test_tells_what_is_wrong() -> None:
             200,
             "[+]caches ok\n[+]webhook ok\n[ ]leader waiting for the lease, held by one\nok\n",
         )
+        code, text = await fetch(server, "/readyz?leading")
+        assert code == 500
+        assert "leader failed: waiting for the lease, held by one" in text
         server.healthy.add("broken", broken)
         code, text = await fetch(server, "/healthz")
         assert code == 500

@@ -126,7 +126,8 @@ def tenantry_roles() -> tuple[tuple[str, ...], tuple[Any, ...]]:
         name="controller",
         argv=(*program, "controller", *common),
         service_account=constants.CONTROLLER_SERVICE_ACCOUNT,
-        ready="http://127.0.0.1:{health}/readyz",
+        # There is no other here: while it waits for the Lease of its predecessor, nobody works.
+        ready="http://127.0.0.1:{health}/readyz?leading",
         ports=("health",),
     )
     webhook = plan.Role(

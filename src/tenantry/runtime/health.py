@@ -1,4 +1,8 @@
-"""One port for probes and metrics: `/healthz`, `/readyz`, `/metrics`."""
+"""One port for probes and metrics: `/healthz`, `/readyz`, `/metrics`.
+
+A standby is ready, for a rollout must not wait for it to lead. `/readyz?leading` asks whether the
+process does its work: it also fails while something is noted, such as waiting for the Lease.
+"""
 
 from __future__ import annotations
 
@@ -93,9 +97,11 @@ class Server:
 
     def _probe(self, checks: Checks) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handler(request: web.Request) -> web.Response:
-            failing = checks.failing()
+            failing, noted = checks.failing(), checks.noted()
+            if "leading" in request.query:
+                failing |= noted
             if failing or "verbose" in request.query:
-                text = _report(checks.names(), failing, checks.noted())
+                text = _report(checks.names(), failing, noted)
             else:
                 text = "ok"
             return web.Response(text=text, status=500 if failing else 200)
@@ -114,5 +120,6 @@ def _report(names: list[str], failing: Mapping[str, str], noted: Mapping[str, st
         f"[-]{name} failed: {failing[name]}" if name in failing else f"[+]{name} ok"
         for name in names
     ]
-    lines += [f"[ ]{name} {text}" for name, text in noted.items()]
+    for name, text in noted.items():
+        lines.append(f"[-]{name} failed: {text}" if name in failing else f"[ ]{name} {text}")
     return "".join(f"{line}\n" for line in [*lines, "failed" if failing else "ok"])
