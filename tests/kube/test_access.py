@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tenantry.api import resources
@@ -37,7 +39,10 @@ async def test_own_and_others_access(admin: client.Client, namespace: str, reade
         verb="create", resource=resources.PODS, namespace=namespace, subresource="binding"
     )
     view = admin.as_user("alice", [reader])
-    allowed = await access.can_i(view, read)
+    for _ in range(500):  # the authorizer hears of a binding by a watch
+        if (allowed := await access.can_i(view, read)).allowed:
+            break
+        await asyncio.sleep(0.02)
     assert allowed.allowed
     assert "reader" in allowed.reason
     assert not (await access.can_i(view, write)).allowed
