@@ -23,13 +23,15 @@ class Server:
         self.pods = pods
         self.forbidden = frozenset(forbidden)
         self.asked: list[tuple[str, dict[str, str]]] = []
+        self.paths: list[str] = []
         self.version = 100
         self.under_way = self.most = 0
 
     def answer(self, target: str) -> tuple[int, dict[str, Any]]:
         path, _, text = target.partition("?")
         query = dict(parse.parse_qsl(text))
-        namespace = path.split("/")[4]
+        namespace = path.partition("/namespaces/")[2].partition("/")[0]
+        self.paths.append(path)
         self.asked.append((namespace, query))
         if namespace in self.forbidden:
             return 403, {"kind": "Status"}
@@ -68,18 +70,31 @@ class Server:
             writer.close()
 
 
-async def ask(server: Server, query: str, namespaces: Sequence[str]) -> exchange.Answer:
+async def ask(
+    server: Server, query: str, namespaces: Sequence[str], target: paths.Target = TARGET
+) -> exchange.Answer:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     behind = upstream.Upstream([upstream.Address("127.0.0.1", port)])
     try:
-        order = streams.Order(behind, TARGET.path, [], paths.parse_query(query))
+        order = streams.Order(behind, target.path, [], paths.parse_query(query))
         wanted = decide.Fanout(tuple(namespaces))
-        return await gather.gathered(order, TARGET, wanted, "PodList")
+        return await gather.gathered(order, target, wanted, "PodList")
     finally:
         behind.close()
         listening.close()
         await listening.wait_closed()
+
+
+@pytest.mark.parametrize("group", ["", "apps", "*", "namespaces"])
+@pytest.mark.parametrize("plural", ["pods", "*", "namespaces"])
+async def test_whatever_a_kind_is_called_it_is_asked_for_in_the_namespace(
+    group: str, plural: str
+) -> None:
+    server = Server({})
+    target = paths.Target(group, "v1", plural)
+    await ask(server, "", ["a"], target)
+    assert server.paths == [target.inside("a").path]
 
 
 def read(answer: exchange.Answer) -> tuple[list[str], dict[str, str]]:
