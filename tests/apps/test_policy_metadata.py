@@ -250,6 +250,7 @@ async def test_rules_that_mean_nothing_are_refused(world: World) -> None:
         ({"metadata": [{"kinds": ["Pod"], "labels": {"a": {"default": "{{ .x"}}}]}, "line 1:"),
         ({"metadata": [{"kinds": ["Pod"], "labels": {"a*": {"default": "x"}}}]}, "one key"),
         ({"metadata": [{"kinds": ["*"], "labels": {"a": {"managed": "x"}}}]}, "concrete"),
+        ({"metadata": [{"kinds": ["Node"], "labels": {"a": {}}}]}, "is no kind of v1 that namespaces"),
     ]  # fmt: skip
     for enforce, words in bad:
         with pytest.raises(Exception, match=r"spec[.]rules") as caught:

@@ -164,7 +164,7 @@ async def test_what_exists_gets_and_loses_what_is_kept(world: World) -> None:
 async def test_a_kind_that_the_controller_may_not_touch_is_told(world: World) -> None:
     entries = [
         {"kinds": ["Secret"], "labels": {"team": {"managed": "a"}}},
-        {"kinds": ["Unheard"], "labels": {"team": {"managed": "a"}}},
+        {"kinds": ["Unheard"], "apiGroups": ["x.io/v1"], "labels": {"team": {"managed": "a"}}},
     ]
     await world.tenant(rules=[{"enforce": {"metadata": entries}}])
     await world.namespace()

@@ -28,6 +28,10 @@ def problems(enforce: dict[str, Any], **more: Any) -> list[str]:
         {"services": {"loadBalancers": {"cidrs": ["10.0.0.0/8", "{{ .tenant.spec.data.net }}"]}}},
         {"ingress": {"types": ["Ingress"], "hostnames": [{"exp": "{{ .namespace.metadata.name }}$"}]}},
         {"metadata": [{"kinds": ["*"], "labels": {"a/*": {"required": True}}}]},
+        {"metadata": [{"kinds": ["Deployment", "Pod"], "apiGroups": ["v1", "apps/v1"],
+                       "labels": {"a": {}}}]},
+        {"metadata": [{"kinds": ["Namespace", "ServiceAccount", "N*"], "apiGroups": ["v1"],
+                       "labels": {"a": {}}}]},
         {"metadata": [{"kinds": ["Pod"], "labels": {"a": {"managed": "{{ .tenant.metadata.name }}"}}}]},
     ],
 )  # fmt: skip
@@ -67,6 +71,11 @@ def test_what_is_fine(enforce: dict[str, Any]) -> None:
         ({"ingress": {"hostnames": [{"exp": "a"}]}}, "ingress.types: Required value"),
         ({"metadata": [{"kinds": ["Pod"], "labels": {"a*": {"default": "x"}}}]}, "needs one key"),
         ({"metadata": [{"kinds": ["P*"], "labels": {"a": {"managed": "x"}}}]}, "concrete kinds"),
+        ({"metadata": [{"kinds": ["Pod", "Deployment"], "labels": {"a": {}}}]},
+         'metadata[0].kinds[1]: Invalid value: "Deployment": is no kind of v1'),
+        ({"metadata": [{"kinds": ["Node"], "apiGroups": ["v1"], "labels": {"a": {}}}]},
+         'metadata[0].kinds[0]: Invalid value: "Node": is no kind of v1 that namespaces hold'),
+        ({"metadata": [{"kinds": ["pod"], "labels": {"a": {}}}]}, 'kinds[0]: Invalid value: "pod"'),
         ({"metadata": [{"kinds": ["Pod"], "labels": {"(": {}}}]}, "labels[(]: Invalid value"),
     ],
 )  # fmt: skip

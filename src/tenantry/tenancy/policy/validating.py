@@ -22,6 +22,25 @@ _TARGETS = {
 _QOS = ("Guaranteed", "Burstable", "BestEffort")
 _PULL = ("Always", "IfNotPresent", "Never")
 _RATIO = ("cpu", "memory", "ephemeral-storage")
+#: What is meant where a rule names no group. No release of Kubernetes adds to it.
+_CORE = frozenset(
+    [
+        "Binding",
+        "ConfigMap",
+        "Endpoints",
+        "Event",
+        "LimitRange",
+        "Namespace",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ReplicationController",
+        "ResourceQuota",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    ]
+)
 
 
 #: Each review of a pod looks at each rule: with so many that takes some milliseconds.
@@ -177,6 +196,13 @@ def _metadata(found: rules.MetadataRule, field: str) -> Iterator[str]:
         labelling.kinds_of(found, field)
     except errors.InvalidValueError as problem:
         yield str(problem)
+    if all(group in {"", "v1"} for group in found.api_groups):
+        for index, kind in enumerate(found.kinds):
+            if "*" not in kind and kind not in _CORE:
+                yield (
+                    f"{field}.kinds[{index}]: Invalid value: {errors.shown(kind)}: is no kind of v1 "
+                    "that namespaces hold; apiGroups names the group of others, such as apps/v1"
+                )
     for part, entries in (("labels", found.labels), ("annotations", found.annotations)):
         for key, entry in sorted(entries.items()):
             where = f"{field}.{part}[{key}]"
