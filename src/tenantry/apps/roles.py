@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tenantry.apps import controller, settings, webhook
-from tenantry.core import errors
+from tenantry.core import clock, errors, keypair
 from tenantry.kube import config
+from tenantry.pki import authority
 from tenantry.runtime import certificates, cluster, manager
 from tenantry.tenancy import state
 
@@ -55,7 +56,14 @@ def run(roles: Sequence[str], credentials: config.Config, options: settings.Sett
     return manager.main(build)
 
 
-def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
+def _tls(*files: Path) -> ssl.SSLContext:
+    """Return a context for metrics; without files, with a certificate that nobody can check."""
     context = certificates.server_context()
-    context.load_cert_chain(certificate, key)
+    if files:
+        certificate, key = files
+        context.load_cert_chain(certificate, key)
+    else:
+        now = clock.wall()
+        leaf = authority.Authority.create("tenantry-metrics", now).issue_server(["localhost"], now)
+        keypair.load(context, leaf.cert, leaf.key)
     return context

@@ -47,8 +47,9 @@ class Settings:
     """files with certificate chain and key (PEM) that others keep; None = one in a Secret of ours"""
     timing: timing.Timing = field(default_factory=timing.Timing)
     """intervals of the process"""
-    listeners: tuple[tuple[str, int, tuple[Path, Path] | None], ...] = ()
-    """more addresses of probes and metrics, each with the files it serves TLS with, if any"""
+    listeners: tuple[tuple[str, int, tuple[Path, ...] | None], ...] = ()
+    """more addresses of probes and metrics, each with certificate and key files for TLS; no files =
+    a certificate made for this process, None = no TLS"""
 
     @property
     def controllers(self) -> frozenset[str]:

@@ -154,7 +154,7 @@ def flags(function: F) -> F:
                 help="Where /metrics is served besides --probes; 0 = nowhere.  "
                 "[default: :8080 where $SERVICE_ACCOUNT is set, as in Capsule's Deployment]",
             ),
-            _switch("--metrics-secure", default="false", help="Serve TLS there."),
+            _switch("--metrics-secure", default="false", help="Serve TLS there; with a certificate of its own unless one is given."),
             click.option("--metrics-cert-path", type=_folder, help="Folder of its certificate."),
             click.option("--metrics-cert-name", default="tls.crt", show_default=True),
             click.option("--metrics-cert-key", default="tls.key", show_default=True),
@@ -304,11 +304,9 @@ def _listeners(given: dict[str, Any], *, deployed: bool) -> tuple[Any, ...]:
     health = given.pop("health_addr") or (("", 10080) if deployed else ("", 0))
     secure = given.pop("metrics_secure")
     folder, name, key = (given.pop(f"metrics_cert_{part}") for part in ("path", "name", "key"))
-    files = None
+    files: tuple[Path, ...] | None = None
     if secure:
-        if folder is None:
-            raise click.UsageError("--metrics-secure needs --metrics-cert-path")
-        files = _pair(folder, name, key, "--metrics-cert")
+        files = () if folder is None else _pair(folder, name, key, "--metrics-cert")
     return tuple(
         (*address, tls) for address, tls in ((metrics, files), (health, None)) if address[1]
     )
