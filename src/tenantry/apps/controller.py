@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenantry.api.capsule import constants
 from tenantry.apps import pools, settings
 from tenantry.runtime import events, manager
-from tenantry.tenancy import catalog, reservations, state
+from tenantry.tenancy import catalog, measures, reservations, state
 from tenantry.tenancy import families as copied
 from tenantry.tenancy.controllers import (
     families,
@@ -68,3 +68,4 @@ def add(part: manager.Manager, known: state.State, options: settings.Settings) -
         part.add_controller(built.controller)
     for family in copied.ALL:
         part.add_controller(families.FamilyController(source, known, family).controller)
+    measures.register(source, known)

@@ -120,6 +120,31 @@ class Gauge(Counter):
             yield "", self.text(values), self.value(*values)
 
 
+class Observed(Metric):
+    """Numbers that are looked up when somebody asks, and belong to objects that are counted.
+
+    There are as many series as objects, so they are not bounded here.
+    """
+
+    kind = "gauge"
+
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        labels: Sequence[str] = (),
+        *,
+        read: Callable[[], Iterable[tuple[Labels, float]]],
+    ) -> None:
+        super().__init__(name, help, labels)
+        self._read = read
+
+    def samples(self) -> Iterator[tuple[str, str, float]]:
+        """Give every sample."""
+        for values, number in self._read():
+            yield "", self.text(values), number
+
+
 class Histogram(Metric):
     """How observations spread over buckets."""
 
