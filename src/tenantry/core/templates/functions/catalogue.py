@@ -5,6 +5,7 @@ from __future__ import annotations
 from tenantry.core.templates.functions import (
     builtins,
     cases,
+    dates,
     dicts,
     documents,
     encodings,
@@ -20,6 +21,6 @@ from tenantry.core.templates.functions import (
 
 SUBJECTS = (
     builtins, strings, words, cases, lists, dicts, numbers, encodings, documents, expressions, versions,
-    locations,
+    locations, dates,
 )  # fmt: skip
 FUNCTIONS = registry.FUNCTIONS
