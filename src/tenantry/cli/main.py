@@ -24,6 +24,7 @@ COMMANDS = {
     "nodes": "Give nodes to tenants, and audit them.",
     "run": "Play one or more roles in this process.",
     "scheduler": "Ask the scheduling engine, without a cluster.",
+    "tenancy": "Look after tenants, and come from Capsule.",
     "tour": "Play a walkthrough on a real cluster.",
     "uninstall": "Take Tenantry off a cluster, so that nothing stays locked.",
     "version": "Show the version of tenantry.",
