@@ -20,6 +20,8 @@ from tenantry.cli import local
 from tenantry.kube import config
 from tenantry.local import kubeconfig, testing
 
+from . import sockets
+
 JSON = "application/json"
 #: What kubectl asks for when people are to read it.
 TABLE = (
@@ -143,6 +145,7 @@ class Caller:
         found = config.load(path)
         self._place = parse.urlsplit(found.server)
         self._context = ssl.create_default_context(cadata=found.ca_data.decode())
+        self._server = found.server
         self._headers = {"User-Agent": "kubectl/v1.35.4 (linux/amd64)"}
         if found.cert_data:
             with tempfile.TemporaryDirectory() as folder:
@@ -159,6 +162,14 @@ class Caller:
         return http.client.HTTPSConnection(
             self._place.hostname or "", self._place.port, timeout=30, context=self._context
         )
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return dict(self._headers)
+
+    def socket(self, target: str, **headers: str | None) -> sockets.Socket:
+        """Open a WebSocket."""
+        return sockets.Socket(self._server, self._context, target, **{**self._headers, **headers})
 
     def ask(
         self, method: str, target: str, body: Object | list[Object] | None = None, **headers: str

@@ -388,10 +388,18 @@ def test_ignored_identities_are_passed_on() -> None:
     assert known.decide(BOB, "/api/v1/namespaces") != decide.Pass()
 
 
-def test_a_narrowed_watch_is_no_websocket(known: Known) -> None:
-    request = decide.parse("GET", "/api/v1/namespaces?watch=true", upgrade=True)
-    with pytest.raises(errors.Malformed):
-        decide.decide(request, ALICE, known.snapshot)
+def test_what_is_narrowed_is_watched_over_websocket_and_nothing_else(known: Known) -> None:
+    paths = ("/api/v1/namespaces", "/api/v1/pods", "/api/v1/namespaces/oil-1")
+    for path in paths:
+        for query, served in (("", False), ("?watch=false", False), ("?watch=true", True)):
+            request = decide.parse("GET", path + query, upgrade=True)
+            plain = known.decide(ALICE, path + query)
+            if served and path != paths[2]:
+                # It is what it would be without.
+                assert decide.decide(request, ALICE, known.snapshot) == plain
+            else:
+                with pytest.raises(errors.Malformed):
+                    decide.decide(request, ALICE, known.snapshot)
 
 
 def test_what_changes_is_seen_by_the_next_decision(known: Known) -> None:

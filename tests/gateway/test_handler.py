@@ -315,7 +315,8 @@ def test_one_caller_cannot_take_all_connections_with_watches(known: Known) -> No
 @pytest.mark.parametrize(
     ("line", "accept", "code"),
     [
-        (ALL, b"application/vnd.kubernetes.protobuf", 406),
+        (ALL, b"application/yaml", 406),
+        (ALL, b"application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", 406),
         ("GET /api/v1/pods", b"application/yaml", 406),
         ("GET /api/v1/namespaces/oil-1", b"application/yaml", 406),
     ],

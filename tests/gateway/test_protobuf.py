@@ -101,7 +101,7 @@ BINARY = b"application/vnd.kubernetes.protobuf"
 
 
 @pytest.mark.parametrize(
-    ("accept", "lists", "watches"),
+    ("accept", "lists", "reviews"),
     [
         (b"", b"application/json", b"application/json"),
         (b"*/*", b"application/json", b"application/json"),
@@ -109,6 +109,13 @@ BINARY = b"application/vnd.kubernetes.protobuf"
         (BINARY + b", */*", BINARY + b",application/json", b"application/json"),
         (BINARY + b",application/json", BINARY + b",application/json", b"application/json"),
         (BINARY, BINARY, b"406"),
+        # Which of several it is, is the API server's to choose.
+        (
+            BINARY + b";q=0.5, */*;q=0.1",
+            BINARY + b";q=0.5,application/json;q=0.1",
+            b"application/json;q=0.1",
+        ),
+        (BINARY + b";stream=watch", BINARY + b";stream=watch", b"406"),
         (BINARY + b";as=Table;v=v1;g=meta.k8s.io", b"406", b"406"),
         (BINARY + b";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io", None, b"406"),
         (b"application/yaml", b"406", b"406"),
@@ -117,12 +124,12 @@ BINARY = b"application/vnd.kubernetes.protobuf"
     ],
 )
 def test_what_can_be_looked_into_is_asked_for(
-    accept: bytes, lists: bytes | None, watches: bytes | None
+    accept: bytes, lists: bytes | None, reviews: bytes | None
 ) -> None:
-    def asked(*, watch: bool) -> bytes:
+    def asked(*, binary: bool) -> bytes:
         try:
             found = formats.narrowed(
-                [(b"accept", accept), (b"accept-encoding", b"gzip")], watch=watch
+                [(b"accept", accept), (b"accept-encoding", b"gzip")], binary=binary
             )
         except errors.NotAcceptable:
             return b"406"
@@ -132,5 +139,5 @@ def test_what_can_be_looked_into_is_asked_for(
     same = accept.replace(b", ", b",")
     if accept.startswith(b"application/cbor"):
         same = b"application/json;q=0.5"
-    assert asked(watch=False) == (lists if lists is not None else same)
-    assert asked(watch=True) == (watches if watches is not None else same)
+    assert asked(binary=True) == (lists if lists is not None else same)
+    assert asked(binary=False) == (reviews if reviews is not None else same)

@@ -157,8 +157,9 @@ def decide(request: Request, who: identity.Identity, known: Snapshot) -> Decisio
     target = request.target
     assert target is not None
     found = _narrow(target, who, given, known)
-    if request.upgrade and not isinstance(found, Pass):
-        raise errors.Malformed("a filtered collection cannot be watched over WebSocket")
+    single = isinstance(found, Sieve) and found.single
+    if request.upgrade and not isinstance(found, Pass) and (single or not request.query.watch):
+        raise errors.Malformed("what is narrowed can be watched over WebSocket, and nothing else")
     return found
 
 

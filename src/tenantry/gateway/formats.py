@@ -8,22 +8,6 @@ from tenantry.httpproxy import heads
 JSON = b"application/json"
 
 
-def for_lists(accept: bytes) -> bytes:
-    """Narrow an `Accept` header to JSON and protobuf, in the client's order.
-
-    :raises NotAcceptable: when there is neither
-    """
-    return _narrowed(accept, binary=True)
-
-
-def for_watches(accept: bytes) -> bytes:
-    """Narrow an `Accept` header to JSON.
-
-    :raises NotAcceptable: when the client does not accept it
-    """
-    return _narrowed(accept, binary=False)
-
-
 def _narrowed(accept: bytes, *, binary: bool) -> bytes:
     kept = [found for part in accept.split(b",") if (found := _form(part.strip(), binary=binary))]
     if kept:
@@ -41,18 +25,18 @@ def _form(part: bytes, *, binary: bool) -> bytes:
     if kind == JSON:
         return part
     if kind in {b"*/*", b"application/*"}:
-        return JSON
+        # How much it is wanted decides which of several it is.
+        return b";".join((JSON, *(p for p in parameters if p.startswith(b"q="))))
     # A Table has its rows where lists have something else.
     table = any(parameter.lower() == b"as=table" for parameter in parameters)
     return part if binary and kind == protobuf.MEDIA_TYPE and not table else b""
 
 
-def narrowed(headers: heads.Headers, *, watch: bool = False) -> heads.Headers:
-    """Return headers for a request whose answer is read here.
+def narrowed(headers: heads.Headers, *, binary: bool = True) -> heads.Headers:
+    """Return headers for a request whose answer is read here: JSON or protobuf.
 
     :raises NotAcceptable: when the client accepts nothing that can be read here
     """
     accept = b",".join(value for name, value in headers if name == b"accept")
     kept = [h for h in headers if h[0] not in {b"accept", b"accept-encoding"}]
-    wanted = for_watches(accept) if watch else for_lists(accept)
-    return [*kept, (b"accept", wanted)]
+    return [*kept, (b"accept", _narrowed(accept, binary=binary))]

@@ -17,6 +17,7 @@ from tenantry.gateway import (
     authenticate,
     decide,
     errors,
+    events,
     formats,
     gather,
     identity,
@@ -145,12 +146,12 @@ class Handler:
         target, query = request.target, request.query
         if isinstance(decision, decide.Review):
             correct = functools.partial(reviews.corrected, who=who, known=self._parts.known)
-            headers = formats.narrowed(self._as_caller(entry), watch=True)
+            headers = formats.narrowed(self._as_caller(entry), binary=False)
             order = streams.Order(self._server(entry), request.path, headers, query)
             return streams.reviewed(entry.found, order, correct)
         assert target is not None
         if isinstance(decision, decide.Fanout):
-            headers = formats.narrowed(self._as_caller(entry), watch=query.watch)
+            headers = formats.narrowed(_unswitched(self._as_caller(entry)))
             order = streams.Order(self._server(entry), target.path, headers, query)
             if query.watch:
                 self._spread(entry, len(decision.namespaces))
@@ -158,10 +159,13 @@ class Handler:
                 return streams.interleaved(entry.found, order, target, decision, stop)
             return gather.gathered(order, target, decision, self._parts.known.kind(target))
         headers = self._as_gateway(entry)
-        if isinstance(decision, decide.Sieve):
-            headers = formats.narrowed(headers, watch=query.watch and not decision.single)
+        if isinstance(decision, decide.Sieve) or request.upgrade:
+            headers = formats.narrowed(_unswitched(headers))
         order = streams.Order(self._parts.servers.own, target.path, headers, query)
         if isinstance(decision, decide.Filter):
+            if request.upgrade:
+                stop = self._watch(entry, decision)
+                return streams.watched(entry.found, order, decision, stop)
             if query.watch:
                 self._watch_forwarded(entry, decision)
             line = f"{target.path}?{query.narrowed(decision.selector)}".encode()
@@ -253,9 +257,11 @@ class Handler:
         self, entry: Entry, decision: decide.Decision, *, namespaces: Sequence[str] = ()
     ) -> None:
         found = entry.found
-        binary = b"protobuf" in found.head.get(b"accept").partition(b",")[0]
-        last = b"" if binary else status.gone()
-        end = functools.partial(found.interrupt, last)
+
+        def end() -> None:
+            form = events.of_media(found.outcome.media)
+            found.interrupt(form.framed(form.gone()))
+
         self._register(entry, decision, end, namespaces=namespaces)
 
     def _register(
@@ -295,6 +301,11 @@ class Handler:
         if entry.watch is not None:
             self._parts.watches.remove(entry.watch)
         self._parts.observe(entry)
+
+
+def _unswitched(headers: heads.Headers) -> heads.Headers:
+    """Return headers without those that ask for a WebSocket: it ends here."""
+    return [header for header in headers if not header[0].startswith(b"sec-websocket-")]
 
 
 #: Protocols in which the other end knows what it may be told. In HTTP/2 it would take requests,

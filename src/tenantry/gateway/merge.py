@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from tenantry.gateway import protobuf
-from tenantry.kube import watch
+from tenantry.gateway import events, protobuf
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
@@ -108,8 +107,16 @@ class WatchMerge:
     The one that ends the initial events is passed on when all streams have had theirs.
     """
 
-    def __init__(self, streams: int) -> None:
-        self._splitters = [watch.Splitter() for _ in range(streams)]
+    def __init__(
+        self,
+        streams: int,
+        form: events.Form = events.JSON,
+        framed: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        """Take the form of the events, and how the client gets them if not as they came."""
+        self._form = form
+        self._framed = framed or form.framed
+        self._splitters = [form.splitter() for _ in range(streams)]
         self._ended: dict[int, tuple[int, bytes]] = {}
 
     def feed(self, stream: int, data: bytes) -> bytes:
@@ -117,15 +124,15 @@ class WatchMerge:
 
         :raises KubeError: when it is no watch
         """
-        return b"".join(self._line(stream, line) for line in self._splitters[stream].feed(data))
+        return b"".join(self._event(stream, one) for one in self._splitters[stream].feed(data))
 
-    def _line(self, stream: int, line: bytes) -> bytes:
-        event = watch.decode(line)
-        if event.type != "BOOKMARK":
-            return line + b"\n"
-        if not watch.ends_initial_events(event):
+    def _event(self, stream: int, event: bytes) -> bytes:
+        found = self._form.decode(event)
+        if found.type != "BOOKMARK":
+            return self._framed(event)
+        if not self._form.ends_initial(found):
             return b""
-        self._ended[stream] = (_number(watch.version(event)), line)
+        self._ended[stream] = (_number(self._form.version(found)), event)
         if len(self._ended) < len(self._splitters):
             return b""
-        return min(self._ended.values())[1] + b"\n"
+        return self._framed(min(self._ended.values())[1])

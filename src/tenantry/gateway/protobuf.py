@@ -20,9 +20,13 @@ _API_VERSION, _KIND = 1, 2
 _META, _ITEMS = 1, 2
 _VERSION, _CONTINUE, _REMAINING = 2, 3, 4
 #: Fields of ObjectMeta, of its owner references, and of an entry of a map.
-_NAME, _UID, _LABELS, _OWNERS = 1, 5, 11, 13
+_NAME, _UID, _OBJECT_VERSION, _LABELS, _ANNOTATIONS, _OWNERS = 1, 5, 6, 11, 12, 13
 _OWNER_KIND, _OWNER_NAME, _OWNER_UID, _OWNER_API_VERSION = 1, 3, 4, 5
 _KEY, _VALUE = 1, 2
+#: Fields of WatchEvent, of the RawExtension in it, and of Status.
+_EVENT_TYPE, _EVENT_OBJECT = 1, 2
+_EXTENSION_RAW = 1
+_STATUS, _MESSAGE, _REASON, _CODE = 2, 3, 4, 6
 
 
 @dataclasses.dataclass(slots=True)
@@ -67,8 +71,7 @@ def write_list(found: List) -> bytes:
     if found.more:
         metadata += _field(_CONTINUE, found.more.encode())
     raw = b"".join((_field(_META, metadata), *(_field(_ITEMS, item) for item in found.items)))
-    kind = _field(_API_VERSION, found.api_version.encode()) + _field(_KIND, found.kind.encode())
-    return MAGIC + _field(_TYPE, kind) + _field(_RAW, raw) + _field(3, b"") + _field(4, b"")
+    return _wrapped(found.api_version, found.kind, raw)
 
 
 def of_object(body: bytes) -> seen.Seen:
@@ -109,6 +112,65 @@ def of_item(item: bytes) -> seen.Seen:
                 )
             )
     return found
+
+
+def parse_event(event: bytes) -> tuple[str, bytes]:
+    """Take an event of a watch apart into its type and object, which is wrapped.
+
+    :raises ValueError: when it is none
+    """
+    kinds, objects = [], []
+    for number, value in _fields(event):
+        if number == _EVENT_TYPE:
+            kinds.append(_text(value).decode())
+        elif number == _EVENT_OBJECT:
+            objects += [_text(raw) for key, raw in _fields(_text(value)) if key == _EXTENSION_RAW]
+    if len(kinds) != 1 or len(objects) != 1:
+        raise ValueError("an event has one type and one object")
+    return kinds[0], objects[0]
+
+
+def write_event(kind: str, wrapped: bytes) -> bytes:
+    """Write an event of a watch."""
+    extension = _field(_EXTENSION_RAW, wrapped)
+    return _field(_EVENT_TYPE, kind.encode()) + _field(_EVENT_OBJECT, extension)
+
+
+def write_status(message: str, code: int, reason: str) -> bytes:
+    """Write a Status that tells a failure."""
+    raw = b"".join(
+        (
+            _field(_META, b""),
+            _field(_STATUS, b"Failure"),
+            _field(_MESSAGE, message.encode()),
+            _field(_REASON, reason.encode()),
+            _number(_CODE << 3 | _VARINT) + _number(code),
+        )
+    )
+    return _wrapped("v1", "Status", raw)
+
+
+def mark(wrapped: bytes) -> tuple[str, dict[str, str]]:
+    """Return version and annotations of an object.
+
+    :raises ValueError: when it is none
+    """
+    version, annotations = "", {}
+    for number, value in _fields(_unwrapped(wrapped)[2]):
+        if number != _META:
+            continue
+        for key, content in _fields(_text(value)):
+            if key == _OBJECT_VERSION:
+                version = _text(content).decode()
+            elif key == _ANNOTATIONS:
+                entry = _strings(_text(content))
+                annotations[entry.get(_KEY, "")] = entry.get(_VALUE, "")
+    return version, annotations
+
+
+def _wrapped(api_version: str, kind: str, raw: bytes) -> bytes:
+    types = _field(_API_VERSION, api_version.encode()) + _field(_KIND, kind.encode())
+    return MAGIC + _field(_TYPE, types) + _field(_RAW, raw) + _field(3, b"") + _field(4, b"")
 
 
 def _unwrapped(body: bytes) -> tuple[str, str, bytes]:

@@ -1,6 +1,6 @@
 """Keep of an answer only what may be shown. Pure: bytes in, bytes out.
 
-Objects and lists in JSON and protobuf, Tables and watches in JSON; what cannot be understood is not shown.
+Objects, lists and watches in JSON and protobuf, Tables in JSON; what cannot be understood is not shown.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import msgspec
 
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
-from tenantry.gateway import decide, protobuf, seen, terms
-from tenantry.kube import watch
+from tenantry.gateway import decide, events, protobuf, seen, terms
 
 #: Objects of one watch that are remembered as shown.
 _REMEMBERED = 100_000
@@ -123,9 +122,17 @@ def _keeps_binary(item: bytes, shown: Predicate) -> bool:
 class WatchSieve:
     """Follows one watch. Objects that leave what is shown are deleted for the client."""
 
-    def __init__(self, shown: Predicate) -> None:
+    def __init__(
+        self,
+        shown: Predicate,
+        form: events.Form = events.JSON,
+        framed: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        """Take the form of the events, and how the client gets them if not as they came."""
         self._shown = shown
-        self._splitter = watch.Splitter()
+        self._form = form
+        self._framed = framed or form.framed
+        self._splitter = form.splitter()
         self._remembered: set[str] = set()
 
     def feed(self, data: bytes) -> bytes:
@@ -133,35 +140,24 @@ class WatchSieve:
 
         :raises KubeError: when the stream is no watch
         """
-        lines = [self._line(line) for line in self._splitter.feed(data)]
-        return b"".join(line + b"\n" for line in lines if line)
+        found = [self._event(event) for event in self._splitter.feed(data)]
+        return b"".join(self._framed(event) for event in found if event)
 
-    def _line(self, line: bytes) -> bytes:
-        event = watch.decode(line)
-        if event.type in {"BOOKMARK", "ERROR"}:
-            return line
+    def _event(self, event: bytes) -> bytes:
+        found = self._form.decode(event)
+        if found.type in {"BOOKMARK", "ERROR"}:
+            return event
         try:
-            one = self._seen(event.raw_object)
-        except msgspec.MsgspecError:
+            one = self._form.seen(found)
+        except (msgspec.MsgspecError, ValueError):
             return b""
         visible = self._shown(one)
         known = one.uid in self._remembered
-        if visible and event.type != "DELETED":
+        if visible and found.type != "DELETED":
             if len(self._remembered) < _REMEMBERED:
                 self._remembered.add(one.uid)
-            return line
+            return event
         self._remembered.discard(one.uid)
-        if event.type == "DELETED":
-            return line if visible or known else b""
-        if known:
-            return b'{"type":"DELETED","object":' + bytes(event.raw_object) + b"}"
-        return b""
-
-    @staticmethod
-    def _seen(raw: msgspec.Raw) -> seen.Seen:
-        if _KIND.decode(raw).kind == "Table":
-            rows = _TABLE.decode(raw).rows or []
-            if len(rows) != 1:
-                raise msgspec.ValidationError("a watch event has one row")
-            return rows[0].object.metadata
-        return _OBJECT.decode(raw).metadata
+        if found.type == "DELETED":
+            return event if visible or known else b""
+        return self._form.deleted(found) if known else b""

@@ -12,6 +12,7 @@ from tenantry.httpproxy import exchange
 
 JSON = (b"content-type", b"application/json")
 
+GONE = "what you may see has changed; list again"
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -79,5 +80,5 @@ def not_found(asked: paths.Target) -> exchange.Answer:
 
 def gone() -> bytes:
     """Return the watch event that makes a client list again."""
-    found = body(410, "what you may see has changed; list again", "Expired")
+    found = body(410, GONE, "Expired")
     return b'{"type":"ERROR","object":' + found + b"}\n"

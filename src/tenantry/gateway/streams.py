@@ -7,7 +7,17 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from tenantry.gateway import decide, merge, paths, sieve, status
+from tenantry.gateway import (
+    decide,
+    errors,
+    events,
+    merge,
+    paths,
+    seen,
+    sieve,
+    status,
+    websocket,
+)
 from tenantry.httpproxy import errors as engine_errors
 from tenantry.httpproxy import exchange, fetch, heads, upstream
 from tenantry.kube import errors as kube_errors
@@ -95,23 +105,87 @@ async def many(order: Order, wanted: decide.Sieve) -> exchange.Answer:
         return status.answer(502, "the API server's answer is no list")
 
 
+class _Client:
+    """Gives a client its events: as a response without end, or as messages of a WebSocket."""
+
+    def __init__(self, found: exchange.Exchange, stop: Stopper) -> None:
+        self._found = found
+        self._stop = stop
+        self._switched = websocket.opening(found.head) if found.head.upgrade else None
+        self._ear = websocket.Ear()
+        self.form: events.Form = events.JSON
+
+    def start(self, headers: heads.Headers) -> None:
+        """Begin, in the form in which the API server's events come."""
+        self.form = events.of(headers)
+        if self._switched is None:
+            self._found.start(200, headers)
+        else:
+            self._found.switch(self._switched, self._heard)
+
+    def framed(self, event: bytes) -> bytes:
+        """Return an event as this client gets it."""
+        if self._switched is None:
+            return self.form.framed(event)
+        if self.form.text:
+            return websocket.message(event + b"\n", text=True)
+        return websocket.message(event, text=False)
+
+    async def write(self, data: bytes) -> None:
+        await self._found.write(data)
+
+    async def end(self) -> None:
+        """Say why it ends, if it was made to, and end."""
+        if not self._found.gone:
+            if self._stop.stopped.is_set() and not self._ear.ended:
+                await self._found.write(self.framed(self.form.gone()))
+            if self._switched is not None:
+                await self._found.write(websocket.CLOSE)
+        self._found.end()
+
+    def _heard(self, data: bytes) -> None:
+        if data:
+            answer = self._ear.feed(data)
+            if answer and not self._ear.ended:
+                self._found.offer(answer)
+        else:
+            self._ear.ended = True
+        if self._ear.ended:
+            self._stop()
+
+
 async def watched(
-    found: exchange.Exchange, order: Order, wanted: decide.Sieve, stop: Stopper
+    found: exchange.Exchange,
+    order: Order,
+    wanted: decide.Sieve | decide.Filter,
+    stop: Stopper,
 ) -> exchange.Action:
     """Answer a WATCH with what may be shown."""
+    try:
+        client = _Client(found, stop)
+    except errors.Refused as error:
+        return status.refusal(error)
+    if isinstance(wanted, decide.Filter):
+        line = f"{order.path}?{order.query.narrowed(wanted.selector)}".encode()
+        shown: sieve.Predicate = _everything
+    else:
+        line, shown = order.line("includeObject"), sieve.predicate(wanted)
     async with fetch.Fetch() as stream:
-        line = order.line("includeObject")
         head = await stream.send(order.server, b"GET", line, order.headers)
         if head.status != 200:
             return passed_on(head, await stream.body(OBJECT_LIMIT))
         stop.add(stream)
-        found.start(200, heads.end_to_end(head.headers))
-        machine = sieve.WatchSieve(sieve.predicate(wanted))
+        client.start(heads.end_to_end(head.headers))
+        machine = sieve.WatchSieve(shown, client.form, client.framed)
         with contextlib.suppress(engine_errors.UpstreamBrokenError, kube_errors.KubeError):
             while data := await stream.read():
-                await found.write(machine.feed(data))
-    await _end(found, stop)
+                await client.write(machine.feed(data))
+    await client.end()
     return None
+
+
+def _everything(_: seen.Seen) -> bool:
+    return True
 
 
 async def interleaved(
@@ -122,6 +196,10 @@ async def interleaved(
     stop: Stopper,
 ) -> exchange.Action:
     """Watch in each namespace as the caller, and interleave the events."""
+    try:
+        client = _Client(found, stop)
+    except errors.Refused as error:
+        return status.refusal(error)
     async with contextlib.AsyncExitStack() as stack:
         streams: list[fetch.Fetch] = []
         headers: heads.Headers = [status.JSON]
@@ -136,27 +214,27 @@ async def interleaved(
                 streams.append(stream)
             elif head.status != 403:
                 return passed_on(head, await stream.body(OBJECT_LIMIT))
-        found.start(200, headers)
-        await _pump(found, streams, stop)
-    await _end(found, stop)
+        client.start(headers)
+        await _pump(client, streams, stop)
+    await client.end()
     return None
 
 
-async def _pump(found: exchange.Exchange, streams: list[fetch.Fetch], stop: Stopper) -> None:
+async def _pump(client: _Client, streams: list[fetch.Fetch], stop: Stopper) -> None:
     if not streams:
         # Nothing to see now: a client that came back at once would come back for ever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_QUIET):
                 await stop.stopped.wait()
         return
-    machine = merge.WatchMerge(len(streams))
+    machine = merge.WatchMerge(len(streams), client.form, client.framed)
     writing = asyncio.Lock()
 
     async def pump(index: int, stream: fetch.Fetch) -> None:
         with contextlib.suppress(engine_errors.UpstreamBrokenError, kube_errors.KubeError):
             while data := await stream.read():
                 async with writing:
-                    await found.write(machine.feed(index, data))
+                    await client.write(machine.feed(index, data))
         # One that ends, ends all: the client continues from its last version everywhere.
         for other in streams:
             other.stop()
@@ -181,9 +259,3 @@ async def reviewed(
     if head.status not in {200, 201}:
         return passed_on(head, answer)
     return passed_on(head, correct(answer))
-
-
-async def _end(found: exchange.Exchange, stop: Stopper) -> None:
-    if stop.stopped.is_set():
-        await found.write(status.gone())
-    found.end()

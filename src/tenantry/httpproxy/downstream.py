@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tenantry.core import clock
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 #: Bytes held of what a client sends ahead of its turn.
 _AHEAD = 64 * 1024
 _NEVER = float("inf")
+_MEDIA = b"content-type"
 
 
 class Connection:
@@ -34,7 +36,7 @@ class Connection:
         self._buffer = b""
         self._framer: framing.Framer | None = None
         self._sink: list[bytes] | None = None
-        self._relay: relay.Relay | None = None
+        self._relay: relay.Relay | relay.Ended | None = None
         self._task: asyncio.Task[None] | None = None
         self._pauses: set[str] = set()
         self._last = False
@@ -220,6 +222,7 @@ class Connection:
         assert found is not None
         found.started = True
         found.outcome.status = status
+        found.outcome.media = next((value for name, value in headers if name == _MEDIA), b"")
         if status != 101 and (self._last or not self.request_done or self._server.draining):
             self._last = True
             headers = [*headers, (b"connection", b"close")]
@@ -280,6 +283,14 @@ class Connection:
         self.pause("ahead", paused=False)
         if held and self._relay is not None:
             self._relay.through(held)
+
+    def switch(self, headers: heads.Headers, heard: Callable[[bytes], None]) -> None:
+        """Switch protocols; what the client says goes to a handler."""
+        assert self.exchange is not None
+        upgrade = [(b"connection", b"Upgrade"), (b"upgrade", self.exchange.head.upgrade)]
+        self.send(self.response_head(101, [*headers, *upgrade]))
+        self._relay = relay.Ended(heard)
+        self.tunnel()
 
     def interrupt(self, last: bytes) -> None:
         """End a forwarded response now."""

@@ -66,6 +66,8 @@ class Outcome:
     upstream_seconds: float = 0.0
     """from sending the request's head on until the response began"""
     error: str = ""
+    media: bytes = b""
+    """the response's content type"""
 
 
 class Exchange:
@@ -74,6 +76,7 @@ class Exchange:
     __slots__ = (
         "_connection",
         "_pieces",
+        "_raw",
         "_waiter",
         "done",
         "forwarded_at",
@@ -95,6 +98,7 @@ class Exchange:
         self.done: Callable[[Exchange], None] | None = None
         """called once, when the exchange is over"""
         self._pieces: list[bytes] = []
+        self._raw = False
         self._waiter: asyncio.Future[None] | None = None
 
     @property
@@ -134,6 +138,22 @@ class Exchange:
         self._require_client()
         self._connection.begin_response(status, [*headers, (b"transfer-encoding", b"chunked")])
 
+    def switch(self, headers: heads.Headers, heard: Callable[[bytes], None]) -> None:
+        """Switch to the protocol that the client asked for, and speak it here.
+
+        From then on bytes are written as they are.
+
+        :param heard: gets what the client says; nothing when it has said all
+        """
+        self._require_client()
+        self._raw = True
+        self._connection.switch(headers, heard)
+
+    def offer(self, data: bytes) -> None:
+        """Send a piece of the response, unless the client does not keep up."""
+        if not self.gone and self._connection.writable:
+            self._connection.send(data)
+
     async def write(self, data: bytes) -> None:
         """Send a piece of the response; wait while the client does not keep up.
 
@@ -141,14 +161,15 @@ class Exchange:
         """
         self._require_client()
         if data:
-            self._connection.send(framing.chunk(data))
+            self._connection.send(data if self._raw else framing.chunk(data))
         while not self._connection.writable:
             await self._wait()
 
     def end(self) -> None:
-        """End the response that `start` began."""
+        """End the response that `start` or `switch` began."""
         if not self.gone:
-            self._connection.send(framing.LAST_CHUNK)
+            if not self._raw:
+                self._connection.send(framing.LAST_CHUNK)
             self._connection.finish()
 
     def interrupt(self, last: bytes = b"") -> None:

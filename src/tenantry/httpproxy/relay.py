@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tenantry.core import clock
@@ -248,3 +249,34 @@ class Relay:
             ]
             other = exchange.Answer(head.status, body, kept)
         self._client.answer(other)
+
+
+class Ended:
+    """The end of a tunnel in a handler here rather than in an upstream."""
+
+    tunnel = True
+    ready = False
+
+    def __init__(self, heard: Callable[[bytes], None]) -> None:
+        self._heard = heard
+
+    def through(self, data: bytes) -> None:
+        self._heard(data)
+
+    def body(self, data: bytes, *, complete: bool) -> None:
+        """Nothing comes: a request that switches protocols has no body."""
+
+    def client_shut(self) -> None:
+        self._heard(b"")
+
+    def client_writable(self, writable: bool) -> None:
+        """Nothing waits here; who writes looks by itself."""
+
+    def leave(self) -> None:
+        """Nothing is left: the handler is told by the connection."""
+
+    def abandon(self) -> None:
+        """Nothing is left."""
+
+    def between(self) -> bool:
+        return False

@@ -128,7 +128,9 @@ class Wire(asyncio.BufferedProtocol):
                 self._tls.unwrap()
             self._flush()
         if not self._transport.is_closing():
-            self._transport.write_eof()
+            # Who was reset meanwhile hears of it from the loop.
+            with contextlib.suppress(OSError):
+                self._transport.write_eof()
             if self._ended:
                 self._transport.close()
 
