@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
@@ -16,6 +18,7 @@ from .harness import Object, World, eventually
 
 pytestmark = pytest.mark.plane
 
+GUIDE = Path(__file__).parents[2] / "docs" / "tenants.md"
 FIRST, SECOND = configured_keeper.NAMES[:2]
 SIDES = {"mutating": resources.MUTATING_WEBHOOKS, "validating": resources.VALIDATING_WEBHOOKS}
 
@@ -269,6 +272,14 @@ async def test_what_others_made_is_left_alone(world: World) -> None:
                 return bool(found["status"] == "False" and "left alone" in found["message"])
 
             await eventually(told)
+            # Nobody allowed us a name of one's own.
+            await world._configure({"admission": {"validating": {**said, "name": "my-own"}}})
+
+            async def forbidden() -> bool:
+                message = (await status(world))["message"]
+                return "my-own" in message and "has to be allowed to the webhook role" in message
+
+            await eventually(forbidden)
             await world._configure({"admission": {"validating": {**said, "name": FIRST}}})
 
             async def trusted() -> bool:
@@ -324,4 +335,19 @@ async def test_a_configured_webhook_is_asked(world: World) -> None:
         await eventually(asked)
         # Nobody else is asked about, and so nobody else waits for it.
         await world.admin.create(resources.CONFIG_MAPS, body, dry_run=True)
+    await gone(world, FIRST)
+
+
+async def test_the_guide_shows_what_happens(world: World) -> None:
+    text = GUIDE.read_text().partition("## Webhooks of your own")[2]
+    said = yaml.safe_load(text.partition("```yaml\n")[2].partition("```")[0])
+    commands = text.partition("```console\n")[2].partition("```")[0]
+    async with world.configured(**said["spec"]):
+        found = await eventually(lambda: registered(world))
+        assert f"\n{found['webhooks'][0]['name']}\n" in commands
+
+        async def told() -> bool:
+            return f"\n{(await status(world))['message']}\n" in commands
+
+        await eventually(told)
     await gone(world, FIRST)

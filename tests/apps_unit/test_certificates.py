@@ -170,3 +170,19 @@ async def test_a_certificate_that_cannot_be_renewed_is_said_only_near_its_end() 
     del cluster.stored[certificates.SECRET]
     assert await one.renew()
     assert one.check() == ""
+
+
+async def test_the_certificate_follows_the_names_by_which_the_webhook_is_reached() -> None:
+    names = list(NAMES)
+    cluster: Any = Cluster()
+    serving = certificates.ServingCertificate(
+        cluster, "capsule-system", lambda: names, now=lambda: NOW
+    )
+    await serving.refresh()
+    trust, first = serving.trust, serving.pair()
+    assert not await serving.refresh()
+    names.append("hooks.example.com")
+    assert await serving.refresh()
+    assert serving.pair() != first
+    # The authority stays, so nobody has to be told by whom it is recognised now.
+    assert serving.trust == trust

@@ -69,6 +69,13 @@ async def _locked(client: kube.Client) -> None:
         *ownership_policy.policies(),
     ):
         await client.apply(resource, wanted, field_manager="test")
+    configured = await client.create(capsule.CONFIGURATIONS, {"metadata": {"name": "default"}})
+    owner = {**reference, "kind": "CapsuleConfiguration", "name": "default",
+             "uid": configured["metadata"]["uid"]}  # fmt: skip
+    label = {constants.CREATED_BY_LABEL: constants.CREATED_BY_CONTROLLER}
+    for name, references in (("any-name", [owner]), ("of-others", [])):
+        metadata = {"name": name, "labels": label, "ownerReferences": references}
+        await client.create(resources.VALIDATING_WEBHOOKS, {"metadata": metadata})
     async with asyncio.timeout(20):
         while True:
             try:
@@ -98,6 +105,10 @@ def test_nothing_is_locked_and_no_namespace_is_lost(own: testing.Plane) -> None:
         async with kube.Client(own.config()) as client:
             await _is_free(client)
             await client.get(capsule.TENANTS, "oil")
+            # What a CapsuleConfiguration defined is ours by its reference, not by its name.
+            with pytest.raises(errors.NotFound):
+                await client.get(resources.VALIDATING_WEBHOOKS, "any-name")
+            await client.get(resources.VALIDATING_WEBHOOKS, "of-others")
 
     async def after() -> None:
         async with kube.Client(own.config()) as client:

@@ -19,6 +19,7 @@ from tenantry.apps import (
     ownership_policy,
     settings,
 )
+from tenantry.core import errors as core_errors
 from tenantry.nodes import policies as node_policies
 from tenantry.nodes import state as nodes
 from tenantry.runtime import apply, cluster, controller, informer, permissions, store, views
@@ -68,6 +69,8 @@ class Registration:
         """
         self._reload = reload
         self._named: list[str] | None = None
+        #: What says where the API server comes to.
+        self._placed = known.directory.config
         self._certificate = certificate
         self._options = options
         self._known = known
@@ -117,11 +120,11 @@ class Registration:
     async def reconcile(self, _: str) -> None:
         """Write what differs."""
         options = self._options
-        await self._name()
+        problem = await self._name()
         mutating, client = (
             configured_clients.endpoint(
                 side,
-                self._known.directory.config,
+                self._placed,
                 url=options.webhook_url,
                 namespace=options.namespace,
                 ca=self._certificate.trust,
@@ -156,16 +159,24 @@ class Registration:
         self._done = True
         # Last: what is wrong with it must not keep the rest from being registered.
         await self.configured.keep(self._certificate.trust)
+        if problem is not None:
+            raise problem
 
-    async def _name(self) -> None:
-        """Serve with a certificate for every name by which the API server is told to come."""
+    async def _name(self) -> core_errors.TenantryError | None:
+        """Serve with a certificate for every name by which the API server is told to come.
+
+        While there is none, it is told to come where it came before: what else has changed must
+        reach it all the same.
+        """
         names = names_of(self._options, self._known)
-        if names == self._named:
-            return
-        if self._named is not None:
-            await self._certificate.refresh()
-            self._reload()
-        self._named = names
+        if self._named is not None and names != self._named:
+            try:
+                await self._certificate.refresh()
+                self._reload()
+            except core_errors.TenantryError as problem:
+                return problem
+        self._named, self._placed = names, self._known.directory.config
+        return None
 
     def check(self) -> str:
         """Say what is missing as long as the API server was not told to ask us."""
