@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tenantry.gateway import decide, events, merge, protobuf, sieve, terms
@@ -108,3 +109,14 @@ def test_the_end_is_told_in_each_form() -> None:
 )
 def test_the_form_is_what_the_answer_says(media: bytes, form: events.Form) -> None:
     assert events.of([(b"content-type", media)]) is form
+
+
+def test_the_mark_of_tables_is_in_their_row() -> None:
+    """What `kubectl get -A -w` asks for."""
+    machine = merge.WatchMerge(2)
+    marked = {"resourceVersion": "9", "annotations": {watch.INITIAL_EVENTS_END: "true"}}
+    row = {"cells": [], "object": {"kind": "PartialObjectMetadata", "metadata": marked}}
+    table = {"kind": "Table", "metadata": {"resourceVersion": "9"}, "rows": [row]}
+    line = msgspec.json.encode({"type": "BOOKMARK", "object": table}) + b"\n"
+    assert machine.feed(0, line) == b""
+    assert machine.feed(1, line) == line

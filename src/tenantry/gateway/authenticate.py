@@ -346,8 +346,10 @@ class Authenticator:
         digest = hashlib.sha256(der).digest()
         found = self._certificates.get(digest, now)
         if found is None:
-            found = identity.from_certificate(der, self._wall())
-            self._certificates.put(digest, found, now + ACCEPTED)
+            wall = self._wall()
+            found = identity.from_certificate(der, wall)
+            # A connection may be kept for longer than its certificate is good.
+            self._certificates.put(digest, found, now + min(ACCEPTED, found[1] - wall))
         return found
 
     def _key(self, kind: bytes, proof: bytes, asked: identity.Impersonation | None) -> bytes:

@@ -81,8 +81,18 @@ class _Table(msgspec.Struct, gc=False):
     rows: list[_Row] | None = None
 
 
+class _RawRow(msgspec.Struct, gc=False):
+    object: msgspec.Raw
+
+
+class _Marked(msgspec.Struct, gc=False):
+    kind: str = ""
+    rows: list[_RawRow] | None = None
+
+
 _OBJECT = msgspec.json.Decoder(_Object)
 _TABLE = msgspec.json.Decoder(_Table)
+_MARKED = msgspec.json.Decoder(_Marked)
 
 
 class Json:
@@ -113,10 +123,20 @@ class Json:
         return b'{"type":"DELETED","object":' + found.object + b"}"
 
     def version(self, found: Event) -> str:
-        return watch.version(watch.Event("BOOKMARK", msgspec.Raw(found.object)))
+        return watch.version(self._bookmark(found))
 
     def ends_initial(self, found: Event) -> bool:
-        return watch.ends_initial_events(watch.Event("BOOKMARK", msgspec.Raw(found.object)))
+        return watch.ends_initial_events(self._bookmark(found))
+
+    @staticmethod
+    def _bookmark(found: Event) -> watch.Event:
+        """Return a bookmark as of an object: a Table has it in its only row."""
+        try:
+            table = _MARKED.decode(found.object)
+        except msgspec.MsgspecError as error:
+            raise errors.Unreachable(f"watch event has no metadata: {error}") from error
+        raw = table.rows[0].object if table.kind == "Table" and table.rows else None
+        return watch.Event("BOOKMARK", raw or msgspec.Raw(found.object))
 
     def gone(self) -> bytes:
         return status.gone().rstrip(b"\n")
