@@ -215,6 +215,15 @@ def test_roles_that_the_controller_may_not_give(
         )
 
 
+def test_a_command_to_copy_says_nothing_but_what_it_says() -> None:
+    role = "x; kubectl delete namespaces --all"
+    known = views.Tenancy(
+        tenants=[tenant(owners=[{"kind": "User", "name": "a", "clusterRoles": [role]}])],
+        roles=[views.Role(name=role, aggregated=False)],
+    )
+    assert f"clusterrole '{role}' " in only(tenants.examine(known)).remedy
+
+
 def test_many_problems_of_one_tenant_are_counted() -> None:
     bad = [{"kind": "ServiceAccount", "name": f"robot-{index}"} for index in range(50)]
     found = [*tenants.examine(views.Tenancy(tenants=[tenant(owners=bad)]))]

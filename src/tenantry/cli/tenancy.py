@@ -67,12 +67,14 @@ def _text(found: list[Any]) -> str:
         mark = one.severity.upper() if one.severity == "blocks" else one.severity
         field = f" {one.field}" if one.field else ""
         lines.append(f"{mark:<8} {one.place}{field}")
-        for before, text in (("now: ", one.now), ("then:", one.then), ("do:  ", one.remedy)):
-            if text:
-                lines += textwrap.wrap(
-                    text, 100, initial_indent=f"         {before} ", subsequent_indent=" " * 15,
-                    break_long_words=False, break_on_hyphens=False,
-                )  # fmt: skip
+        for before, text in (("now: ", one.now), ("then:", one.then)):
+            lines += textwrap.wrap(
+                text, 100, initial_indent=f"         {before} ", subsequent_indent=" " * 15,
+                break_long_words=False, break_on_hyphens=False,
+            )  # fmt: skip
+        if one.remedy:
+            # In one line: most are commands to copy.
+            lines.append(f"         do:   {one.remedy}")
     count = {mark: sum(one.severity == mark for one in found) for mark in findings.SEVERITIES}
     lines.append(f"{count['blocks']} block, {count['changes']} change, {count['note']} notes")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from tenantry.api.capsule import constants
@@ -68,8 +69,7 @@ def running(found: snapshot.Snapshot) -> Iterator[findings.Finding]:
         name=roles.LEASE,
         field="spec.holderIdentity",
         now=f"is held by {findings.quoted(lease.holder)}",
-        then="Tenantry's controller waits until it is free, at most "
-        f"{max(lease.left, 0):.0f} s after that process has ended",
+        then="Tenantry's controller waits until that process gives it up, or has ended",
         remedy="stop Capsule",
     )
 
@@ -131,5 +131,5 @@ def rights(found: snapshot.Snapshot) -> Iterator[findings.Finding]:
             now=f"makes ServiceAccount {found.namespace}/{constants.CONTROLLER_SERVICE_ACCOUNT} "
             "cluster-admin",
             then="can go: Tenantry's controller, which uses the same account, has a role of its own",
-            remedy=f"after the switch: kubectl delete clusterrolebinding {name}",
+            remedy=f"after the switch: kubectl delete clusterrolebinding {shlex.quote(name)}",
         )

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -215,7 +215,8 @@ async def _kinds(
     reader: _Reader, ours: Mapping[str, snapshot.Definition]
 ) -> tuple[list[snapshot.Definition] | None, dict[str, int]]:
     names = await reader.ask(
-        resources.CRDS.group_resource, reader.all(resources.CRDS, _of_group, whole=False)
+        resources.CRDS.group_resource,
+        reader.all(resources.CRDS, functools.partial(_concerned, ours), whole=False),
     )
     if names is None:
         return None, {}
@@ -237,9 +238,9 @@ async def _kinds(
     return [one for one in found if one.name not in unread], counts
 
 
-def _of_group(raw: bytes) -> str | None:
+def _concerned(ours: Collection[str], raw: bytes) -> str | None:
     name = _META.decode(raw).metadata.name
-    return name if name.endswith(f".{constants.GROUP}") else None
+    return name if name in ours or name.endswith(f".{constants.GROUP}") else None
 
 
 async def _count(client: clients.Client, crd: Object) -> int:

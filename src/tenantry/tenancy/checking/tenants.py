@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 
 from tenantry.api.capsule import common, configuration, constants, tenant
@@ -77,13 +78,14 @@ def _unenforced(one: views.Tenant) -> Iterator[findings.Finding]:
 
 def _refused(found: tenant.Tenant) -> Iterator[findings.Finding]:
     for problem in findings.some(validation.tenant_problems(found)):
-        field = _FIELD.match(problem)
+        match = _FIELD.match(problem)
+        field = match[1] if match else ""
         yield findings.Finding(
             severity="blocks",
             kind=KIND,
             name=found.metadata.name,
-            field=field[1] if field else "",
-            now=problem,
+            field=field,
+            now=problem.removeprefix(f"{field}: "),
             then="is refused: the Tenant cannot be changed any more, and what cannot be understood "
             "admits nothing",
             remedy=f"kubectl edit tenant {found.metadata.name}",
@@ -229,7 +231,7 @@ def role_findings(
             now=f"hands out ClusterRole {findings.quoted(role)}",
             then="the controller may not give what it does not hold: new namespaces go without"
             + (", once its ServiceAccount is not cluster-admin any more" if almighty else ""),
-            remedy=f"kubectl label clusterrole {role} {constants.AGGREGATE_LABEL}=true",
+            remedy=f"kubectl label clusterrole {shlex.quote(role)} {constants.AGGREGATE_LABEL}=true",
         )
 
 
