@@ -134,7 +134,7 @@ def test_messages_are_the_api_servers(world: World, alice: Caller, accept: str) 
 def test_changes_are_told_and_the_end_of_the_right(
     world: World, upgrade: bool, accept: str
 ) -> None:
-    """One watch that is looked into and one that is spread, until the owner is none."""
+    """A watch that is looked into, until the owner is none."""
     admin = Caller(world.plane.platform.paths.kubeconfig("admin"))
     tenants = "/apis/capsule.clastix.io/v1beta2/tenants"
     owner = harness.user("fay")
