@@ -269,7 +269,10 @@ async def test_what_others_made_is_left_alone(world: World) -> None:
 
             async def told() -> bool:
                 found = await status(world)
-                return bool(found["status"] == "False" and "left alone" in found["message"])
+                message = found["message"]
+                # Also what Capsule made under another name stays, and is told.
+                assert f"{FIRST} was made from here by others" in message
+                return bool(found["status"] == "False" and "left alone" in message)
 
             await eventually(told)
             # Nobody allowed us a name of one's own.

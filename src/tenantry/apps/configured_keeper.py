@@ -110,7 +110,9 @@ class Keeper:
             made = self._made(side, found.spec)
             problems += made.problems
             notes += made.notes
-            problems += await self._keep(side, made, found, ca)
+            found_problems, found_notes = await self._keep(side, made, found, ca)
+            problems += found_problems
+            notes += found_notes
         await self._report(found, problems, notes)
 
     def _made(
@@ -130,20 +132,22 @@ class Keeper:
         made: configured.Made,
         owner: configuration.CapsuleConfiguration,
         ca: bytes,
-    ) -> list[str]:
+    ) -> tuple[list[str], list[str]]:
+        """Return what is wrong, and what was left as it was."""
+        left: list[str] = []
         unsound = await self._unsound(side, made)
         sound = [hook for hook in made.hooks if hook.field not in unsound]
         made = dataclasses.replace(made, hooks=sound)
         problems = [text for texts in unsound.values() for text in texts]
         try:
             problems += await self._put(side, made, owner, ca)
-            await self._prune(side, owner, {made.name} if made.hooks else set())
+            left = await self._prune(side, owner, {made.name} if made.hooks else set())
         except errors.Forbidden as problem:
             problems.append(
                 f"spec.admission.{side.field}.name: {problem.message}; a name other than "
                 f"{', '.join(NAMES)} has to be allowed to the webhook role"
             )
-        return problems
+        return problems, left
 
     async def _put(
         self,
@@ -189,8 +193,12 @@ class Keeper:
 
     async def _prune(
         self, side: clients.Side, owner: configuration.CapsuleConfiguration, kept: set[str]
-    ) -> None:
-        """Delete what was made from this configuration under another name, or is empty now."""
+    ) -> list[str]:
+        """Delete what was made from this configuration under another name, or is empty now.
+
+        What others keep is theirs to delete, and told.
+        """
+        left: list[str] = []
         for raw in self._caches[side.resource].list():
             if owner.metadata.uid.encode() not in raw:
                 continue
@@ -199,9 +207,14 @@ class Keeper:
             if name in kept or not configured.is_ours(found, owner):
                 continue
             if registration.kept_by_others(found, self._applier.field_manager):
+                left.append(
+                    f"{side.kind} {name} was made from here by others, who keep it; delete it once "
+                    "Capsule runs no more"
+                )
                 continue
             uid = found["metadata"]["uid"]
             await self._applier.delete(side.resource, ("", name), uid=uid)
+        return left
 
     async def _live(self, side: clients.Side, name: str) -> Object | None:
         """Read what the cache does not know: it may have been made a moment ago, by anybody."""
