@@ -18,6 +18,12 @@ ANNOTATION = "kubernetes.io/ingress.class"
 GROUP = "gateway.networking.k8s.io"
 GATEWAYS = resources.Resource(GROUP, "v1", "gateways", "Gateway")
 ROUTES = resources.Resource(GROUP, "v1", "httproutes", "HTTPRoute")
+OTHERS = (
+    resources.Resource(GROUP, "v1", "listenersets", "ListenerSet"),
+    resources.Resource(GROUP, "v1", "tlsroutes", "TLSRoute"),
+    resources.Resource(GROUP, "v1", "grpcroutes", "GRPCRoute"),
+    resources.Resource("route.openshift.io", "v1", "routes", "Route"),
+)
 USED = (
     "hostname {} is already used across the cluster: please, reach out to the system administrators"
 )
@@ -112,17 +118,17 @@ async def test_one_name_for_one(world: World) -> None:
     await world.admin.patch(resources.INGRESSES, "i", where, kind="merge", body=label)
 
 
-def definition(plural: str, kind: str, scope: str) -> Object:
+def definition(plural: str, kind: str, scope: str, group: str = GROUP) -> Object:
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
-            "name": f"{plural}.{GROUP}",
+            "name": f"{plural}.{group}",
             "annotations": {"api-approved.kubernetes.io": "https://example.com/test"},
         },
         "spec": {
-            "group": GROUP,
+            "group": group,
             "scope": scope,
             "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
             "versions": [
@@ -138,6 +144,7 @@ async def test_gateways_and_routes(world: World) -> None:
         definition("gatewayclasses", "GatewayClass", "Cluster"),
         definition("gateways", "Gateway", "Namespaced"),
         definition("httproutes", "HTTPRoute", "Namespaced"),
+        *(definition(one.plural, one.kind, "Namespaced", one.group) for one in OTHERS),
     ]
     text = "\n---\n".join(json.dumps(one) for one in kinds)
     plane = world.tenancy.plane
@@ -148,7 +155,7 @@ async def test_gateways_and_routes(world: World) -> None:
         await world.admin.create(
             resources.GATEWAY_CLASSES, {"metadata": {"name": name, "labels": labels}}
         )
-    types = ["Gateway", "HTTPRoute", "Ingress"]
+    types = ["Gateway", "HTTPRoute", "Ingress", *(one.kind for one in OTHERS)]
     rule = {"action": "allow", "ingress": {"types": types, "hostnames": [{"exp": "[.]b[.]io$"}]}}
     await world.tenant(
         gatewayOptions={"allowedClasses": {"default": own, "matchLabels": {"zone": "a"}}},
@@ -192,3 +199,17 @@ async def test_gateways_and_routes(world: World) -> None:
         f'ingress hostname "e.io" at spec.rules[0].host {tail}',
     )
     await put(world, ROUTES, {**route, "spec": {"hostnames": ["a.b.io"]}})
+    paths = {"ListenerSet": "spec.listeners[0].hostname", "Route": "spec.host"}
+    for other in OTHERS:
+        await put(world, other, named("a.b.io"))
+        path = paths.get(other.kind, "spec.hostnames[0]")
+        await refused(put(world, other, named("e.io")), f'ingress hostname "e.io" at {path} {tail}')
+
+
+def named(host: str) -> Object:
+    """Return an object that says a host name in the way of every kind."""
+    listeners = [{"name": "l", "hostname": host}]
+    return {
+        "metadata": {"name": "o"},
+        "spec": {"listeners": listeners, "hostnames": [host], "host": host},
+    }
