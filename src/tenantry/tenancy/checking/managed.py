@@ -149,8 +149,8 @@ def _told(kind: str, owner: str, difference: _Difference) -> Iterator[findings.F
         (difference.made, "is wanted and not there", "is made", ""),
         (difference.changed, "says something else than is wanted", "is put right", ""),
         (difference.removed, "is there and not wanted", "is deleted", ""),
-        (difference.left, f"is not wanted, and without the label {constants.MANAGED_BY_LABEL}="
-         f"{constants.MANAGED_BY_CONTROLLER} that Capsule 0.12 and later set",
+        (difference.left, "is not wanted and lacks the label that Tenantry goes by, "
+         f"{constants.MANAGED_BY_LABEL}={constants.MANAGED_BY_CONTROLLER}, as from Capsule 0.11",
          "stays, and nobody keeps or removes it",
          f"after the switch, delete what is not needed: kubectl get {kind.lower()} -A "
          f"-l '{_LABELS[kind]},{constants.MANAGED_BY_LABEL}!={constants.MANAGED_BY_CONTROLLER}'"),
