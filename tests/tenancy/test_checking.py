@@ -105,7 +105,7 @@ def only(found: Iterable[findings.Finding]) -> findings.Finding:
         (
             {"resourceQuotas": {"items": [{"hard": {"pods": "1"}}]}},
             [
-                ("blocks", "spec.resourceQuotas.items[]"),
+                ("blocks", "spec.resourceQuotas"),
                 ("note", "spec"),  # deprecated
             ],
         ),
@@ -113,8 +113,7 @@ def only(found: Iterable[findings.Finding]) -> findings.Finding:
         (
             {"owners": [{"kind": "User", "name": "a", "proxySettings": [
                 {"kind": "Nodes", "operations": ["List"]}]}]},
-            [("blocks", "spec.owners[].proxySettings[].kind"),
-             ("blocks", "spec.owners[].proxySettings[].operations")],
+            [("blocks", "spec.owners[].proxySettings")],
         ),
         ({"owners": [{"kind": "ServiceAccount", "name": "robot"}]},
          [("blocks", "spec.owners[0].name")]),
@@ -222,6 +221,18 @@ def test_a_command_to_copy_says_nothing_but_what_it_says() -> None:
         roles=[views.Role(name=role, aggregated=False)],
     )
     assert f"clusterrole '{role}' " in only(tenants.examine(known)).remedy
+
+
+def test_owners_that_are_objects_of_their_own() -> None:
+    spec = {"kind": "ServiceAccount", "name": "robot", "clusterRoles": ["deployer", "admin"]}
+    one = state.tenant_owner_view(encoded({"metadata": {"name": "ci"}, "spec": spec}))
+    known = views.Tenancy(
+        tenant_owners=[one], roles=[views.Role(name="deployer", aggregated=False)]
+    )
+    assert told(tenants.of_owners(known)) == [
+        ("blocks", "TenantOwner", "ci", "spec.clusterRoles"),
+        ("blocks", "TenantOwner", "ci", "spec.name"),
+    ]
 
 
 def test_many_problems_of_one_tenant_are_counted() -> None:

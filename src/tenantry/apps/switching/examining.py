@@ -37,7 +37,7 @@ def _unread(found: snapshot.Snapshot) -> Iterator[Finding]:
 
 
 def _tenancy(found: snapshot.Snapshot) -> Iterator[Finding]:
-    for part in (tenants.examine, spaces.examine, managed.examine):
+    for part in (tenants.examine, tenants.of_owners, spaces.examine, managed.examine):
         try:
             yield from part(found.tenancy)
         except errors.TenantryError as problem:

@@ -50,9 +50,34 @@ def examine(known: views.Tenancy) -> Iterator[findings.Finding]:
             yield from _roles(one.tenant, roles, almighty=known.almighty)
 
 
+def of_owners(known: views.Tenancy) -> Iterator[findings.Finding]:
+    """Look at each TenantOwner."""
+    roles = {one.name: one for one in known.roles or ()}
+    for one in known.tenant_owners or ():
+        name = one.metadata.name
+        for problem in validation.tenant_owner_problems(one):
+            yield findings.Finding(
+                severity="blocks",
+                kind="TenantOwner",
+                name=name,
+                field=problem.partition(": ")[0],
+                now=problem.partition(": ")[2],
+                then="is refused when it is next changed, and owns nothing by that name",
+                remedy=f"kubectl edit tenantowner {name}",
+            )
+        for role in one.spec.cluster_roles if known.roles is not None else ():
+            yield from role_findings(
+                "TenantOwner", name, "spec.clusterRoles", role, roles=roles, almighty=known.almighty
+            )
+
+
 def _unenforced(one: views.Tenant) -> Iterator[findings.Finding]:
-    for path in enforcement.unenforced(one.spec):
-        root = next((root for root in _REMEDIES if path.startswith(root)), "")
+    # Of what is known to lack, the field as a whole; of the rest, each path.
+    paths = {
+        next((root for root in _REMEDIES if path.startswith(root)), path)
+        for path in enforcement.unenforced(one.spec)
+    }
+    for path in sorted(paths):
         yield findings.Finding(
             severity="blocks",
             kind=KIND,
@@ -60,7 +85,7 @@ def _unenforced(one: views.Tenant) -> Iterator[findings.Finding]:
             field=f"spec.{path}",
             now="is set",
             then=_NO_EFFECT,
-            remedy=_REMEDIES.get(root, "remove it, or wait with the switch until it is enforced"),
+            remedy=_REMEDIES.get(path, "remove it, or wait with the switch until it is enforced"),
         )
     found = one.tenant
     counted = [key for key in found.metadata.annotations if key.startswith(validation.COUNTS)] if found else []  # fmt: skip
