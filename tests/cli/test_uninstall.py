@@ -6,12 +6,13 @@ import asyncio
 from typing import Any
 
 import click.testing
+import msgspec
 import pytest
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
-from tenantry.apps import hooks, ownership_policy
+from tenantry.apps import conversions, hooks, ownership_policy
 from tenantry.cli import main
 from tenantry.kube import client as kube
 from tenantry.kube import errors
@@ -69,6 +70,12 @@ async def _locked(client: kube.Client) -> None:
         *ownership_policy.policies(),
     ):
         await client.apply(resource, wanted, field_manager="test")
+    await client.patch(
+        resources.CRDS,
+        conversions.NAME,
+        kind="merge",
+        body={"spec": {"conversion": hooks.conversion(endpoint)}},
+    )
     configured = await client.create(capsule.CONFIGURATIONS, {"metadata": {"name": "default"}})
     owner = {**reference, "kind": "CapsuleConfiguration", "name": "default",
              "uid": configured["metadata"]["uid"]}  # fmt: skip
@@ -83,6 +90,25 @@ async def _locked(client: kube.Client) -> None:
             except errors.KubeError:
                 return
             await asyncio.sleep(0.1)
+
+
+async def _is_read(client: kube.Client) -> None:
+    """Read Tenants without the webhook that converted them."""
+    definition = await client.get(resources.CRDS, conversions.NAME)
+    assert definition["spec"]["conversion"] == {"strategy": "None"}
+    found = await client.get(capsule.TENANTS, "oil")
+    assert found["apiVersion"] == constants.API_VERSION
+    assert found["spec"]["owners"][0]["name"] == "alice"
+    older = msgspec.structs.replace(capsule.TENANTS, version="v1beta1")
+    # The API server asks the webhook for an instant longer than the definition says.
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.get(older, "oil")
+            except errors.KubeError:
+                await asyncio.sleep(0.1)
+            else:
+                return
 
 
 async def _is_free(client: kube.Client) -> None:
@@ -104,7 +130,7 @@ def test_nothing_is_locked_and_no_namespace_is_lost(own: testing.Plane) -> None:
     async def between() -> None:
         async with kube.Client(own.config()) as client:
             await _is_free(client)
-            await client.get(capsule.TENANTS, "oil")
+            await _is_read(client)
             # What a CapsuleConfiguration defined is ours by its reference, not by its name.
             with pytest.raises(errors.NotFound):
                 await client.get(resources.VALIDATING_WEBHOOKS, "any-name")
