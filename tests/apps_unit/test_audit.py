@@ -11,10 +11,10 @@ from tenantry.api import meta
 from tenantry.api.capsule import common, configuration, constants, tenant
 from tenantry.apps import audit
 from tenantry.core import errors as core_errors
-from tenantry.directory import identity
+from tenantry.directory import assignment, identity
 from tenantry.runtime import admission
 from tenantry.tenancy import evidence, metadata, ownership, reservations
-from tenantry.tenancy.admission import content, namespaces
+from tenantry.tenancy.admission import break_glass, content, namespaces
 
 OIL = tenant.Tenant(
     metadata=meta.ObjectMeta(name="oil", uid="u-oil"),
@@ -180,3 +180,22 @@ def test_a_refused_change_is_told_of_the_object() -> None:
 )
 def test_nothing_else_is_told(of: admission.Review, verdict: admission.Verdict) -> None:
     assert told(of, verdict) == []
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_who_broke_the_glass_is_told_with_what_was_there(dry_run: bool) -> None:
+    recorder: Any = Recorder()
+    change = review("UPDATE", old=namespace("oil-dev", tied=False), dry_run=dry_run)
+    mended = break_glass.Mended(assignment.of(change.old), "oil")
+    auditor = audit.Auditor(recorder, {"oil": OIL}.get)
+    auditor.tell_mended(change, admission.Verdict())
+    auditor.tell_mended(change, admission.Verdict(notes=(mended,)))
+    assert len(recorder.told) == (0 if dry_run else 1)
+    for event in recorder.told:
+        assert event["regarding"]["name"] == "oil-dev"
+        assert (event["type"], event["reason"]) == ("Warning", "BreakGlass")
+        assert event["related"] == ABOUT_OIL
+        assert event["note"] == (
+            "tenantry.io/break-glass by alice: no tenant label and ownerReferences to [] become "
+            "tenant oil"
+        )

@@ -280,6 +280,19 @@ async def test_strangers_and_administrators_cost_no_list_of_tenants() -> None:
     assert await choose(labelled, live, Memory(live)) == ("oil", [])
 
 
+async def test_breaking_the_glass_rests_on_what_is_stored_and_reads_the_tenant_it_names() -> None:
+    """An administrator revoked a second ago is one by memory only."""
+    memory: Any = Memory(Cluster(OIL))
+    live: Any = Cluster(OIL)
+    revoked: Any = Cluster(OIL, config=NOBODY)
+    review = creating("n", "boss", annotations={"tenantry.io/break-glass": "tenant/oil"})
+    for cluster, klass in ((live, identity.Class.ADMIN), (revoked, identity.Class.UNKNOWN)):
+        found = await evidence.Gatherer(cluster, memory, frozenset())(review, proposing=True)
+        assert found.requester_class is klass
+        assert set(found.tenants) == {"oil"}
+        assert "get capsuleconfigurations default" in cluster.asked
+
+
 async def test_a_name_full_of_dashes_falls_back_to_the_list() -> None:
     live = Cluster(OIL)
     chosen, asked = await choose(creating("a-b-c-d-e-f-g"), live, Memory(live))

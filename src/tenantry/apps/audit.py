@@ -15,7 +15,7 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.directory import assignment
 from tenantry.runtime import admission, events, permissions
 from tenantry.tenancy import evidence, metadata, ownership, reservations
-from tenantry.tenancy.admission import content, namespaces
+from tenantry.tenancy.admission import break_glass, content, namespaces
 from tenantry.tenancy.policy import engine, labelling
 
 NEEDS = (permissions.Need(resources.EVENTS, permissions.APPLY),)
@@ -107,6 +107,19 @@ class Auditor:
                     review, owner, "Normal", constants.TENANT_ASSIGNED_EVENT,
                     constants.MUTATED_ACTION, note=note, about_object=True,
                 )  # fmt: skip
+
+    def tell_mended(self, review: admission.Review, verdict: admission.Verdict) -> None:
+        """Record that an administrator broke the glass, which only the mutating side sees."""
+        mended = next((n for n in verdict.notes if isinstance(n, break_glass.Mended)), None)
+        if mended is None or review.dry_run:
+            return
+        names = [mended.tenant or "", *sorted(mended.before.mentioned)]
+        owner = next(filter(None, map(self._tenant, names)), None)
+        note = f"{constants.BREAK_GLASS_ANNOTATION} by {review.user.username}: {mended.message}"
+        self._event(
+            review, owner, "Warning", constants.BREAK_GLASS_EVENT, constants.MUTATED_ACTION,
+            note=note, about_object=True,
+        )  # fmt: skip
 
     def _denied(
         self, review: admission.Review, verdict: admission.Verdict, known: evidence.Evidence

@@ -27,6 +27,7 @@ from tenantry.kube import client as kube
 from tenantry.kube import reads
 from tenantry.runtime import admission
 from tenantry.tenancy import state
+from tenantry.tenancy.admission import break_glass
 
 #: Names that memory does not know are asked for up to this many; a name with more dashes in it
 #: than that is not worth as many requests.
@@ -65,7 +66,8 @@ def mentioned(review: admission.Review) -> frozenset[str]:
     """Return the tenants that a namespace names, as it is stored or as it shall be."""
     stored, wanted = assignment.of(review.old), assignment.of(review.object)
     # Names that no Tenant can have are not asked for: they would change the path of the request.
-    return frozenset(filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned))
+    mentioned = filter(names.is_dns_subdomain, stored.mentioned | wanted.mentioned)
+    return frozenset(mentioned) | break_glass.named(review)
 
 
 def is_open(review: admission.Review, klass: identity.Class) -> bool:

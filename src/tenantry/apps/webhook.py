@@ -31,6 +31,7 @@ from tenantry.runtime import (
 from tenantry.tenancy import evidence as tenancy
 from tenantry.tenancy import ledger, reservations, state, verdicts
 from tenantry.tenancy.admission import (
+    break_glass,
     content,
     defaults,
     ingresses,
@@ -51,6 +52,7 @@ UNKNOWABLE = "tenantry could not find out whether this is allowed: {problem}"
 RESERVE_DEADLINE = 6.0
 
 MUTATING = (
+    break_glass.MUTATING,
     namespaces.MUTATING,
     *kinds.MUTATING,
     *defaults.MUTATING,
@@ -62,6 +64,7 @@ MUTATING = (
 )
 VALIDATING = (
     *kinds.VALIDATING,
+    break_glass.VALIDATING,
     namespaces.VALIDATING,
     content.CORDONING,
     content.MANAGING,
@@ -118,6 +121,8 @@ class Handlers:
         if not verdict.allowed:
             # Who is let through here is judged, and told of, by the validating side.
             self._auditor.tell(review, verdict, known)
+        else:
+            self._auditor.tell_mended(review, verdict)
         return verdict
 
     async def _validate(self, review: admission.Review) -> admission.Verdict:

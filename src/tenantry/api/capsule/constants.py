@@ -87,6 +87,8 @@ OWNER_ROLES_ANNOTATION = "clusterrolenames.capsule.clastix.io"
 KEPT_ANNOTATION = "tenantry.io/v1beta2"
 #: Ours, on Tenants: when it is deleted, take finalizers off what is left in its namespaces.
 STRIP_ANNOTATION = "tenantry.io/strip-finalizers"
+#: Ours, in an administrator's update of a namespace, never stored: whose it shall be.
+BREAK_GLASS_ANNOTATION = "tenantry.io/break-glass"
 #: On Tenants, followed by ``/<plural.group_version>``: how many may exist, and how many do.
 RESOURCE_QUOTA_ANNOTATION = "quota.resources.capsule.clastix.io"
 RESOURCE_USED_ANNOTATION = "used.resources.capsule.clastix.io"
@@ -189,6 +191,8 @@ FORBIDDEN_LABEL_EVENT = "ForbiddenLabel"
 FORBIDDEN_ANNOTATION_EVENT = "ForbiddenAnnotation"
 FORBIDDEN_METADATA_EVENT = "ForbiddenMetadata"
 FORBIDDEN_NODE_SELECTOR_EVENT = "ForbiddenNodeSelectorUpdate"
+#: Ours: an administrator mended a namespace.
+BREAK_GLASS_EVENT = "BreakGlass"
 DISASSOCIATED_EVENT = "Disassociated"
 CROSS_TENANT_EVENT = "CrossTenantReference"
 ADMISSION_FAILED_EVENT = "AdmissionFailed"
