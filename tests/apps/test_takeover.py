@@ -16,6 +16,7 @@ from .harness import Object, World, eventually
 
 pytestmark = pytest.mark.plane
 
+RBAC = "rbac.authorization.k8s.io"
 LEFT = "left-by.example.com/the-other"
 
 
@@ -84,6 +85,31 @@ async def test_on_role_bindings(world: World, manager: str) -> None:
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["subjects"] == before["subjects"]
     assert after["metadata"]["ownerReferences"] == before["metadata"]["ownerReferences"]
+
+
+async def test_bindings_of_capsule_0_11_vanish(world: World) -> None:
+    """Else whoever it was for kept the namespace, whatever the tenant says."""
+    await world.tenant()
+    await world.namespace()
+    await world.bound()
+    where, old = world.name("prod"), f"capsule-{world.name('oil')}-0-admin"
+    labels = {constants.ROLE_BINDING_LABEL: "0", constants.TENANT_LABEL: world.name("oil")}
+    body = {
+        "metadata": {"name": old, "namespace": where, "labels": labels},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "admin"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": world.name("revoked")}],
+    }
+    await world.boss().create(resources.ROLE_BINDINGS, body)
+
+    async def vanished() -> bool:
+        try:
+            await world.admin.get(resources.ROLE_BINDINGS, old, where)
+        except errors.NotFound:
+            return True
+        return False
+
+    await eventually(vanished)
+    assert await world.bindings()
 
 
 async def test_on_cluster_roles_and_their_binding(world: World) -> None:

@@ -252,3 +252,28 @@ def test_a_name_that_is_no_service_account_is_bound_as_it_stands() -> None:
     assert bindings.subject_of(identity.Subject("ServiceAccount", "odd")) == {
         "apiGroup": RBAC, "kind": "ServiceAccount", "name": "odd",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "ours"),
+    [
+        ("capsule:managed:1", {"role-binding": "1", "managed-by": "controller"}, True),
+        # Capsule 0.11 (spec 1.15).
+        ("capsule-oil-0-admin", {"role-binding": "1", "tenant": "oil"}, True),
+        ("capsule-oil-0-admin", {"tenant": "oil"}, False),
+        ("capsule-oil-0-admin", {"role-binding": "1"}, False),
+        ("capsule-oil-0-admin", {"role-binding": "1", "tenant": "gas"}, False),
+        ("mine", {"role-binding": "1", "tenant": "oil"}, False),
+        ("mine", {"role-binding": "1"}, False),
+        ("mine", {"managed-by": "controller"}, False),
+        ("mine", {}, False),
+    ],
+)
+def test_what_was_made_by_us(name: str, labels: dict[str, str], ours: bool) -> None:
+    keys = {
+        "role-binding": "capsule.clastix.io/role-binding",
+        "managed-by": "projectcapsule.dev/managed-by",
+        "tenant": "capsule.clastix.io/tenant",
+    }
+    found = {keys[key]: value for key, value in labels.items()}
+    assert bindings.is_ours(name, found) is ours

@@ -349,11 +349,10 @@ def test_bindings_that_are_missing_wrong_or_too_many() -> None:
     ]
 
 
-def test_bindings_of_0_11_are_told_to_stay() -> None:
+def test_bindings_of_0_11_are_told_to_go() -> None:
     old = {constants.ROLE_BINDING_LABEL: "0", constants.TENANT_LABEL: "oil"}
     found = only(of_bindings(binding(), binding("capsule-oil-0-admin", **old)))
-    assert found.then == "stays, and nobody keeps or removes it"
-    assert "kubectl get rolebinding -A -l" in found.remedy
+    assert found.then == "is deleted"
 
 
 def test_bindings_where_there_is_no_tenant() -> None:

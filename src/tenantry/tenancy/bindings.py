@@ -19,6 +19,20 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 Object = dict[str, Any]
 
 
+def is_ours(name: str, labels: Mapping[str, str]) -> bool:
+    """Tell whether a RoleBinding was made by the platform, or by a Capsule before 0.12.
+
+    Those were named `capsule-<tenant>-<index>-<role>` and did not say who manages them. An owner's
+    own binding stays hers, whatever one of the labels says.
+    """
+    if constants.ROLE_BINDING_LABEL not in labels:
+        return False
+    if labels.get(constants.MANAGED_BY_LABEL) == constants.MANAGED_BY_CONTROLLER:
+        return True
+    owner = labels.get(constants.TENANT_LABEL)
+    return bool(owner) and name.startswith(f"capsule-{owner}-")
+
+
 def desired(
     owner: tenant.Tenant,
     namespace: str,

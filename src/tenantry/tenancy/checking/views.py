@@ -12,7 +12,7 @@ import msgspec
 from tenantry.api import meta
 from tenantry.api.capsule import configuration, constants, tenant, tenant_owner
 from tenantry.directory import assignment, owners
-from tenantry.tenancy import promotions, takeover
+from tenantry.tenancy import bindings, promotions, takeover
 
 Object = dict[str, Any]
 #: What an object's own text can make the decoders raise.
@@ -152,7 +152,7 @@ def binding_view(raw: bytes) -> Binding:
     return Binding(
         namespace=found.metadata.namespace,
         name=found.metadata.name,
-        followed=is_followed(found.metadata.labels),
+        followed=bindings.is_ours(found.metadata.name, found.metadata.labels),
         grants=(
             found.role_ref.name,
             tuple(sorted((one.kind, one.namespace, one.name) for one in found.subjects)),

@@ -88,7 +88,10 @@ class NamespaceController:
         self._known = known
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._bindings: informer.Informer[bytes] = source.informer(
-            resources.ROLE_BINDINGS, views.as_bytes, label_selector=state.MANAGED_SELECTOR
+            # Those of Capsule 0.11 say of nobody that he manages them, but have this label, too.
+            resources.ROLE_BINDINGS,
+            views.as_bytes,
+            label_selector=constants.ROLE_BINDING_LABEL,
         )
         self.controller: controller.Controller[str] = (
             controller.Controller(
@@ -199,7 +202,8 @@ class NamespaceController:
         ours = [
             binding
             for binding in observed
-            if constants.ROLE_BINDING_LABEL in (binding["metadata"].get("labels") or {})
+            for found in (binding["metadata"],)
+            if bindings.is_ours(found["name"], found.get("labels") or {})
         ]
         keep = {(namespace, name) for name in wanted}
         await self._applier.prune(resources.ROLE_BINDINGS, ours, keep)
