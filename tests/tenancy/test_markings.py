@@ -79,25 +79,73 @@ MARKS: markings.Marks = {
 }
 
 
-def test_a_record_is_read_as_it_was_written() -> None:
-    assert markings.read(markings.written([MARKS, {}])) == (MARKS, {})
-    assert markings.written([]) == ""
+LATER: markings.Marks = {("", "Pod"): {"labels": {"a": "3", "c": "4"}}}
+
+
+def record(*marks: markings.Marks, passed: str = "") -> markings.Record:
+    return markings.Record(marks, passed)
+
+
+@pytest.mark.parametrize("passed", ["", "n1"])
+def test_a_record_is_read_as_it_was_written(passed: str) -> None:
+    found = record(MARKS, {}, passed=passed)
+
+    assert markings.read(markings.written(found)) == found
+    assert markings.written(record()) == ""
+
+
+def test_a_record_of_an_earlier_release_does_not_say_that_objects_were_gone_through() -> None:
+    text = '[[{"group":"","kind":"Pod","labels":{"a":"3","c":"4"}}]]'
+
+    assert markings.read(text) == record(LATER)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1]", "[[{}]]", '[[{"group":"","kind":"Pod","labels":1}]]']
+    "text",
+    [
+        "",
+        "{",
+        "{}",
+        "1",
+        "[1]",
+        "[[{}]]",
+        '[[{"group":"","kind":"Pod","labels":1}]]',
+        '{"kept":1,"passed":"n1"}',
+        '{"kept":[[{"kind":"Pod"}]],"passed":"n1"}',
+    ],
 )
 def test_a_record_that_somebody_spoilt_says_nothing(text: str) -> None:
-    assert markings.read(text) == ()
+    assert markings.read(text) == record()
+
+
+def test_only_text_names_a_namespace() -> None:
+    assert markings.read('{"kept":[],"passed":["n1"]}') == record()
 
 
 def test_old_marks_stay_on_record_until_they_are_gone() -> None:
-    later: markings.Marks = {("", "Pod"): {"labels": {"a": "3", "c": "4"}}}
+    def after(wanted: markings.Marks, *before: markings.Marks) -> markings.Record:
+        return markings.on_record(wanted, record(*before), "n1")
 
-    assert markings.on_record(later, [MARKS]) == (later, MARKS)
-    assert markings.on_record(MARKS, [later, MARKS]) == (MARKS, later)
-    assert markings.on_record({}, [later]) == (later,)
-    assert markings.on_record({}, []) == ()
+    assert after(LATER, MARKS) == record(LATER, MARKS)
+    assert after(MARKS, LATER, MARKS) == record(MARKS, LATER)
+    assert after({}, LATER) == record(LATER)
+    assert after({}) == record()
+
+
+def test_that_objects_were_gone_through_holds_for_the_same_marks_in_the_same_namespace() -> None:
+    done = markings.settled(MARKS, "n1")
+
+    assert done == record(MARKS, passed="n1")
+    assert markings.on_record(MARKS, done, "n1") == done
+    # Other rules, a copy in another namespace, marks left from before, nothing wanted any more.
+    assert markings.on_record(LATER, done, "n1") == record(LATER, MARKS)
+    assert markings.on_record(MARKS, done, "n2") == record(MARKS)
+    assert markings.on_record(MARKS, record(MARKS, LATER, passed="n1"), "n1") == record(
+        MARKS, LATER
+    )
+    assert markings.on_record({}, done, "n1") == record(MARKS)
+    assert markings.on_record({}, record({}, passed="n1"), "n1") == record()
+    assert markings.settled({}, "n1") == record()
 
 
 def test_rules_for_any_group_are_for_each() -> None:

@@ -65,7 +65,8 @@ def test_who_needs_one() -> None:
 
 def test_it_is_named_and_labelled_as_the_original() -> None:
     marks: markings.Marks = {("", "Pod"): {"labels": {"a": "1"}}}
-    wanted = rule_status.desired(policies.a_tenant(), "oil-prod", [], [marks])
+    record = markings.Record((marks,), "u2")
+    wanted = rule_status.desired(policies.a_tenant(), "oil-prod", [], record)
 
     assert wanted["metadata"]["name"] == "capsule-managed-rules"
     assert wanted["metadata"]["labels"] == {
@@ -76,17 +77,18 @@ def test_it_is_named_and_labelled_as_the_original() -> None:
     (owner,) = wanted["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Tenant", "oil", "u1")
     assert owner["controller"]
-    assert rule_status.record_of(wanted) == (marks,)
-    assert "annotations" not in rule_status.desired(policies.a_tenant(), "n", [], [])["metadata"]
+    assert rule_status.record_of(wanted) == record
+    bare = rule_status.desired(policies.a_tenant(), "n", [], markings.Record())
+    assert "annotations" not in bare["metadata"]
 
 
 def test_what_capsule_left_is_read_from_its_status() -> None:
     body = {"enforce": {"metadata": [{"kinds": ["Pod"], "labels": {"a": {"managed": "1"}}}]}}
 
     assert rule_status.record_of({"metadata": {}, "status": {"rules": [body]}}) == (
-        {("", "Pod"): {"labels": {"a": "1"}}},
+        markings.Record(({("", "Pod"): {"labels": {"a": "1"}}},))
     )
-    assert rule_status.record_of(None) == ()
+    assert rule_status.record_of(None) == markings.Record()
 
 
 def test_each_namespace_has_a_field_manager_of_its_own() -> None:

@@ -8,6 +8,7 @@ shall carry by kind, `lacking` and `leftover` what that means for one object.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -69,41 +70,74 @@ def recorded(bodies: Iterable[Mapping[str, Any]]) -> Marks:
     return found
 
 
-def written(record: Sequence[Marks]) -> str:
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is on record about the objects of a namespace.
+
+    :param kept: what they carry or may still carry, by each state of the rules
+    :param passed: uid of the namespace when all its objects were gone through for just this. A
+        record that was copied with the namespace's content elsewhere says nothing there.
+    """
+
+    kept: tuple[Marks, ...] = ()
+    passed: str = ""
+
+
+def written(record: Record) -> str:
     """Write down what objects may carry; "" for nothing."""
-    plain = [
+    if not record.kept:
+        return ""
+    kept = [
         [{"group": group, "kind": kind, **parts} for (group, kind), parts in sorted(marks.items())]
-        for marks in record
+        for marks in record.kept
     ]
-    return msgspec.json.encode(plain, order="deterministic").decode() if plain else ""
+    # One text, so that neither half is ever written or forged without the other.
+    plain = {"kept": kept, **({"passed": record.passed} if record.passed else {})}
+    return msgspec.json.encode(plain, order="deterministic").decode()
 
 
-def read(text: str) -> tuple[Marks, ...]:
+def read(text: str) -> Record:
     """Read what was written down; what is not readable is no record."""
     try:
-        record = msgspec.json.decode(text, type=list[list[dict[str, Any]]]) if text else []
-        return tuple(
-            {
-                (str(entry["group"]), str(entry["kind"])): {
-                    part: {str(key): str(value) for key, value in (entry.get(part) or {}).items()}
-                    for part in labelling.PARTS
-                    if entry.get(part)
+        plain = msgspec.json.decode(text) if text else []
+        # Earlier releases wrote the list alone.
+        body = plain if isinstance(plain, dict) else {"kept": plain}
+        kept = msgspec.convert(body.get("kept"), list[list[dict[str, Any]]])
+        passed = body.get("passed")
+        return Record(
+            tuple(
+                {
+                    (str(entry["group"]), str(entry["kind"])): {
+                        part: {str(k): str(v) for k, v in (entry.get(part) or {}).items()}
+                        for part in labelling.PARTS
+                        if entry.get(part)
+                    }
+                    for entry in marks
                 }
-                for entry in marks
-            }
-            for marks in record
+                for marks in kept
+            ),
+            passed if isinstance(passed, str) else "",
         )
-    except (msgspec.DecodeError, KeyError, AttributeError):
-        return ()
+    except (msgspec.DecodeError, msgspec.ValidationError, KeyError, AttributeError):
+        return Record()
 
 
-def on_record(wanted: Marks, before: Sequence[Marks]) -> tuple[Marks, ...]:
+def on_record(wanted: Marks, before: Record, uid: str) -> Record:
     """Return what objects may carry from now on: what they shall, and what they did.
 
     Changes that come faster than objects are gone through add up; all of them are remembered.
+
+    :param uid: the namespace's, for which alone it counts that objects were gone through
     """
-    older = [marks for marks in before if marks and marks != wanted]
-    return ((wanted,) if wanted else ()) + tuple(older)
+    older = [marks for marks in before.kept if marks and marks != wanted]
+    kept = ((wanted,) if wanted else ()) + tuple(older)
+    is_same = kept == before.kept == (wanted,) and before.passed == uid
+    return Record(kept, uid if is_same else "")
+
+
+def settled(wanted: Marks, uid: str) -> Record:
+    """Return what is on record when nothing is left to do."""
+    return Record((wanted,), uid) if wanted else Record()
 
 
 def by_place(marks: Marks, group: str, kind: str) -> dict[str, dict[str, str]]:

@@ -6,7 +6,7 @@ A projection for people and for programs that know Capsule. Admission rests on t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,7 @@ def is_needed(owner: tenant.Tenant) -> bool:
 
 
 def desired(
-    owner: tenant.Tenant, namespace: str, rules: list[Object], record: Sequence[markings.Marks]
+    owner: tenant.Tenant, namespace: str, rules: list[Object], record: markings.Record
 ) -> Object:
     """Return the RuleStatus to keep, without its status.
 
@@ -102,7 +102,7 @@ def desired(
         namespace,
         {constants.CAPSULE_NAME_LABEL: constants.RULE_STATUS_NAME},
     )
-    if record:
+    if record.kept:
         metadata["annotations"] = {constants.MARKS_ANNOTATION: markings.written(record)}
     return {
         "apiVersion": constants.API_VERSION,
@@ -118,13 +118,13 @@ def manager(namespace: str) -> str:
     return constants.RULE_STATUS_MANAGER_PREFIX + hashlib.sha256(found).hexdigest()[:8]
 
 
-def record_of(observed: Mapping[str, Any] | None) -> tuple[markings.Marks, ...]:
+def record_of(observed: Mapping[str, Any] | None) -> markings.Record:
     """Return what a stored RuleStatus says that objects may carry; Capsule's own says it by rule."""
     if observed is None:
-        return ()
+        return markings.Record()
     metadata = observed.get("metadata") or {}
     text = (metadata.get("annotations") or {}).get(constants.MARKS_ANNOTATION)
     if text is not None:
         return markings.read(text)
     found = markings.recorded((observed.get("status") or {}).get("rules") or ())
-    return (found,) if found else ()
+    return markings.Record((found,) if found else ())

@@ -41,8 +41,9 @@ def refusal(
 
 
 def becomes(found: Object, *rules: Object, old: Object | None = None, **more: Any) -> Object:
+    groups = more.pop("groups", ())
     spec = {key: more.pop(key) for key in ("podOptions", "serviceOptions") if key in more}
-    known = policies.known(policies.policy(rules=list(rules), **spec))
+    known = policies.known(policies.policy(rules=list(rules), **spec), groups=groups)
     (step,) = labelling.MUTATING
     decision = step.decide(review(found, old, **more), known)
     after = jsonpatch.apply(found, decision.ops) if isinstance(decision, admission.Patch) else found
@@ -154,6 +155,16 @@ def test_what_is_exempt() -> None:
     owned = obj()
     owned["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet"}]
     assert refusal(owned, needed, groups=system) != ""
+
+
+def test_what_the_cluster_puts_everywhere_gets_what_is_kept_and_is_not_judged() -> None:
+    system = ("system:serviceaccounts:kube-system",)
+    kept = rule(labels={"team": {"managed": "a"}, "x": {"default": "b"}})
+    needed = rule(labels={"other": {"required": True}})
+    assert becomes(obj(), kept, needed, groups=system)["labels"] == {"team": "a"}
+    assert refusal(obj(), needed, groups=system) == ""
+    mine = {"projectcapsule.dev/managed-by": "controller"}
+    assert becomes(obj({}, **mine), kept)["labels"] == mine
 
 
 def test_what_is_written() -> None:

@@ -9,7 +9,7 @@ from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.directory import identity
 from tenantry.runtime import admission, jsonpatch
-from tenantry.tenancy import evidence
+from tenantry.tenancy import evidence, markings
 from tenantry.tenancy.admission import judging
 from tenantry.tenancy.policy import keys, labelling
 
@@ -37,8 +37,15 @@ def _is_exempt(review: admission.Review, known: evidence.Evidence) -> bool:
         return True
     if mark == constants.MANAGED_BY_RESOURCES:
         return known.requester_class is identity.Class.ADMIN
-    # Such as its default ServiceAccount: without it no pod would ever start. What is made for an
-    # object of the tenant's (it has an owner) is the tenant's.
+    return _is_furniture(review, known)
+
+
+def _is_furniture(review: admission.Review, known: evidence.Evidence) -> bool:
+    """Tell whether the cluster puts an object everywhere, such as the default ServiceAccount.
+
+    Without that no pod would ever start. What is made for an object of the tenant's (it has an
+    owner) is the tenant's.
+    """
     references = ((review.object or {}).get("metadata") or {}).get("ownerReferences")
     return identity.KUBE_SYSTEM_SERVICE_ACCOUNTS in known.requester.groups and not references
 
@@ -52,11 +59,18 @@ def _subject(review: admission.Review) -> labelling.Subject:
 def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:
     """Write what rules default and manage, and what the deprecated fields add."""
     policy = known.policy
-    if policy is None or _is_exempt(review, known):
+    if policy is None:
         return admission.Allow()
-    result = labelling.written(policy.metadata, _subject(review), known.who)
-    for part, values in policy.added_to(review.group, review.kind).items():
-        result[part] = {**result.get(part, {}), **values}
+    result: dict[str, dict[str, str]]
+    if _is_furniture(review, known):
+        # The controller gives it to all that is there, but does not look again at what comes late.
+        result = markings.by_place(markings.wanted(policy), review.group, review.kind)
+    elif _is_exempt(review, known):
+        return admission.Allow()
+    else:
+        result = labelling.written(policy.metadata, _subject(review), known.who)
+        for part, values in policy.added_to(review.group, review.kind).items():
+            result[part] = {**result.get(part, {}), **values}
     if not any(result.values()):
         return admission.Allow()
     before = review.object or {}

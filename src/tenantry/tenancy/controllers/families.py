@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -45,10 +46,23 @@ class FamilyController:
                 timing=source.timing,
                 registry=source.metrics,
             )
-            .watches(known.namespaces, lambda event: [event.key[1]])
-            .watches(known.tenants, known.namespaces_of_tenant)
+            .watches(known.namespaces, lambda event: self._concerned([event.key[1]]))
+            .watches(
+                known.tenants, lambda event: self._concerned(known.namespaces_of_tenant(event))
+            )
             .watches(self._observed, lambda event: [event.key[0]], debounce=source.timing.debounce)
         )
+
+    def _concerned(self, names: Iterable[str]) -> list[str]:
+        """Leave out the namespaces that have none of these and shall have none; most have not.
+
+        What is there but not in the cache yet is an event when it comes.
+        """
+        return [name for name in names if self._wants(name) or self._observed.list(name)]
+
+    def _wants(self, namespace: str) -> bool:
+        owner = self._known.directory.tenant_named(self._known.directory.tenant_of(namespace) or "")
+        return owner is not None and bool(families.items(self._family, owner.spec))
 
     async def reconcile(self, namespace: str) -> None:
         """Make the objects of one namespace as its tenant wants them."""

@@ -3,7 +3,8 @@
 Admission does the same to whatever is written, so objects are gone through only when what they
 shall carry has changed, and once more a little later: a replica that had not heard of the change
 may have let something through meanwhile. What is kept is on record in the RuleStatus before any
-object is touched, so that it can be taken away again by whoever comes after a crash.
+object is touched, so that it can be taken away again by whoever comes after a crash. That all were
+gone through is on record as well, so that a new leader does not begin from the start.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ UNKNOWN = "kinds: Invalid value: {kind!r}: the cluster has no such namespaced ki
 class _Rounds:
     """How often a namespace's objects were gone through, for which marks, and when last."""
 
-    record: tuple[markings.Marks, ...]
+    kept: tuple[markings.Marks, ...]
     wanted: markings.Marks
     number: int
     at: float
@@ -151,14 +152,13 @@ class RuleController:
         spec = msgspec.json.decode(stored.raw).get("spec") or {} if stored is not None else {}
         filled = rule_status.filled(owner, spec, view)
         wanted = markings.wanted(self._book.of(owner, view))
-        record = markings.on_record(wanted, rule_status.record_of(observed))
-        settled = (wanted,) if wanted else ()
+        record = markings.on_record(wanted, rule_status.record_of(observed), view.uid)
+        settled = markings.settled(wanted, view.uid)
         written = await self._write(owner, view, filled.rules, record, observed)
         problems, more = await self._pass(view.name, record, wanted)
         if not problems and not more and record != settled:
-            # Nothing is left of what was kept before.
+            # All carry what they shall, and nothing of what was kept before.
             written = await self._write(owner, view, filled.rules, settled, written)
-            self._rounds[view.name] = _Rounds(settled, wanted, _ROUNDS, 0.0)
         told = [one for one in (filled.problem, *problems) if one]
         await self._tell(view.name, filled.rules, "; ".join(told), written)
         if problems:
@@ -170,7 +170,7 @@ class RuleController:
         owner: tenant.Tenant,
         view: directory.NamespaceView,
         rules: list[Object],
-        record: Sequence[markings.Marks],
+        record: markings.Record,
         observed: Object | None,
     ) -> Object:
         desired = rule_status.desired(owner, view.name, rules, record)
@@ -201,7 +201,8 @@ class RuleController:
         self, view: directory.NamespaceView, observed: Object
     ) -> controller.Result | None:
         """Take away what was kept in a namespace where nothing is any more."""
-        problems, more = await self._pass(view.name, rule_status.record_of(observed), {})
+        record = markings.on_record({}, rule_status.record_of(observed), view.uid)
+        problems, more = await self._pass(view.name, record, {})
         if problems:
             logger.warning("marks_remain", extra={"namespace": view.name, "why": problems[0]})
             return controller.Result(requeue_after=LOOK)
@@ -216,25 +217,27 @@ class RuleController:
     # ---- the objects ------------------------------------------------------------------------
 
     async def _pass(
-        self, namespace: str, record: tuple[markings.Marks, ...], wanted: markings.Marks
+        self, namespace: str, record: markings.Record, wanted: markings.Marks
     ) -> tuple[list[str], bool]:
         """Go through the objects if need be; return problems, and whether to do so once more."""
-        if not record:
+        kept = record.kept
+        if record.passed or not kept:
+            self._rounds.pop(namespace, None)
             return [], False
         done = self._rounds.get(namespace)
-        if done is None or (done.record, done.wanted) != (record, wanted):
-            done = _Rounds(record, wanted, 0, 0.0)
+        if done is None or (done.kept, done.wanted) != (kept, wanted):
+            done = _Rounds(kept, wanted, 0, 0.0)
         if done.number >= _ROUNDS:
             return [], False
         if done.number and clock.monotonic() - done.at < self._again:
             return [], True
         problems = []
-        for group, kind in sorted({place for marks in record for place in marks}):
+        for group, kind in sorted({place for marks in kept for place in marks}):
             found = await self._kinds.find(group, kind)
             if not found:
                 problems.append(UNKNOWN.format(kind=kind, group=group or "(core)"))
             for resource in found:
-                old = [markings.by_place(marks, resource.group, kind) for marks in record]
+                old = [markings.by_place(marks, resource.group, kind) for marks in kept]
                 new = markings.by_place(wanted, resource.group, kind)
                 try:
                     await self._go_through(resource, namespace, old, new)
@@ -242,7 +245,7 @@ class RuleController:
                     what = resource.group_resource
                     problems.append(FORBIDDEN.format(what=what, problem=problem.message))
         if not problems:
-            done = _Rounds(record, wanted, done.number + 1, clock.monotonic())
+            done = _Rounds(kept, wanted, done.number + 1, clock.monotonic())
             self._rounds[namespace] = done
         return problems, done.number < _ROUNDS
 
