@@ -1,4 +1,4 @@
-"""Only an administrator breaks the glass, once, and it is told (specs/capsule 8, row 14)."""
+"""How damaged namespaces are mended, and by whom (specs/capsule 8, rows 14 and 29)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.kube import client as kube
-from tenantry.kube import reads
+from tenantry.kube import errors, reads
 
 from .harness import Object, World, eventually, reference, refused, tenant_of
 
@@ -85,3 +85,50 @@ async def test_an_administrator_breaks_the_glass_and_nobody_else(world: World) -
     gone = await send(boss, "none")
     assert tenant_of(gone) is None
     assert KEY not in (gone["metadata"].get("annotations") or {})
+
+
+async def test_administrators_tie_restored_namespaces_to_the_tenant_anew(world: World) -> None:
+    """A restore brings back namespaces that name the uid of a tenant that is no more."""
+    tenant = await world.tenant()
+    who = "system:serviceaccount:kube-system:some-restorer"
+    await world.grant(who, "create", what=("namespaces",))
+    stale = reference(tenant, uid="00000000-0000-0000-0000-000000000000")
+    # An owner that exists, or the garbage collector would take the namespaces at once.
+    role = await world.admin.create(
+        resources.CLUSTER_ROLES, {"metadata": {"name": world.name("holder")}, "rules": []}
+    )
+    holder = {
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "name": world.name("holder"), "uid": role["metadata"]["uid"],
+    }  # fmt: skip
+    restorer = world.account("kube-system", "some-restorer")
+    for name in ("first", "second"):
+        await world.namespace(name, by=restorer, tenant="oil", references=[stale, holder])
+    for name in (world.name("alice"), world.name("bob")):
+        await world.grant(name, "patch")
+
+    async def send(client: kube.Client, name: str, **metadata: Any) -> Object:
+        return await client.patch(
+            resources.NAMESPACES, world.name(name), kind="merge", body={"metadata": metadata}
+        )
+
+    glass = {KEY: f"tenant/{world.name('oil')}"}
+    right = [reference(tenant)]
+    for thief in (world.user("alice"), world.user("bob"), world.stranger("r", "system:masters")):
+        for change in ({"ownerReferences": None}, {"ownerReferences": right}):
+            with pytest.raises(errors.Forbidden):
+                await send(thief, "first", **change)
+        with pytest.raises(errors.Forbidden):
+            await send(thief, "second", annotations=glass)
+    boss = world.boss()
+    with pytest.raises(errors.Forbidden, match="tenant ownerReference UID mismatch"):
+        await send(boss, "second", annotations={"a": "b"})
+    for name, references in (("first", [stale, holder]), ("second", [stale, holder])):
+        assert (await world.stored(name))["metadata"]["ownerReferences"] == references
+
+    tied = await send(boss, "first", ownerReferences=None)
+    assert tied["metadata"]["ownerReferences"] == right
+    tied = await send(boss, "second", annotations=glass)
+    assert tied["metadata"]["ownerReferences"] == [holder, *right]
+    for name in ("first", "second"):
+        await world.bound(name)

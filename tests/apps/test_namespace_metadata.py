@@ -252,3 +252,34 @@ async def test_what_is_required_later_is_asked_of_changes_only(world: World) -> 
         world.labelled(world.user(), "prod", cost="x"),
         'required label "cost" value "x" does not match regex "^cc-"',
     )
+
+
+async def test_namespaces_say_which_classes_and_registries_they_may_use(world: World) -> None:
+    """What tools look up on a namespace (specs/capsule 2.2): the tenant's word, and only that."""
+    tenant = await world.tenant(
+        ingressOptions={"allowedClasses": {"allowed": ["a", "b"], "allowedRegex": "^c-"}},
+        storageClasses={"allowed": ["fast"]},
+        containerRegistries={"allowedRegex": "^r[.]example$"},
+    )
+    prefix = "capsule.clastix.io/"
+    wanted = {
+        f"{prefix}ingress-classes": "a,b",
+        f"{prefix}ingress-classes-regexp": "^c-",
+        f"{prefix}storage-classes": "fast",
+        f"{prefix}allowed-registries-regexp": "^r[.]example$",
+    }
+    made = await world.namespace(annotations={f"{prefix}storage-classes": "slow"})
+    assert made["metadata"]["annotations"] == wanted
+    await world.bound()
+    changed = await annotate(world, world.user(), **{f"{prefix}ingress-classes": "a,b,mine"})
+    assert changed["metadata"]["annotations"] == wanted
+    await world.change(
+        tenant, storageClasses=None, ingressOptions={"allowedClasses": {"allowed": ["b"]}}
+    )
+    del wanted[f"{prefix}storage-classes"]
+    wanted[f"{prefix}ingress-classes"] = "b"
+
+    async def follows() -> bool:
+        return await stored_annotations(world) == wanted
+
+    await eventually(follows)
