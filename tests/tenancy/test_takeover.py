@@ -71,3 +71,23 @@ def test_the_record_is_the_tenants_status() -> None:
     assert namespaces.recorded(owner, "prod") == metadata.Metadata({"a": "x"}, {"b": "y"})
     assert namespaces.recorded(owner, "dev") == NOTHING
     assert namespaces.recorded(owner, "gone") == NOTHING
+
+
+def test_settled_is_what_is_wanted_and_wholly_ours() -> None:
+    desired = {"metadata": {"name": "x", "labels": {"a": "x"}}}
+    found = namespace(x=["a"])
+    found["metadata"]["managedFields"][0] |= {
+        "manager": constants.FIELD_MANAGER,
+        "operation": "Apply",
+    }
+    shared = {"metadata": {**found["metadata"]}}
+    shared["metadata"]["managedFields"] = [
+        *found["metadata"]["managedFields"],
+        *namespace(cmd=["a"])["metadata"]["managedFields"],
+    ]
+    assert takeover.is_settled(desired, found)
+    assert not takeover.is_settled(desired, None)
+    assert not takeover.is_settled({"metadata": {"labels": {"a": "y"}}}, found)
+    assert not takeover.is_settled(desired, namespace(kubectl=["a"]))
+    # Capsule's share is still to be taken over.
+    assert not takeover.is_settled(desired, shared)

@@ -36,6 +36,18 @@ async def adopt(
         await applier.adopt(resource, observed, (*CAPSULE, *ALIKE), subresource=subresource)
 
 
+def is_settled(desired: Object, observed: Object | None, *, subresource: str = "") -> bool:
+    """Tell whether an object is as wanted, and nothing of it is Capsule's; pure."""
+    return (
+        observed is not None
+        and fields.adopt_fields(
+            observed, (*CAPSULE, *ALIKE), constants.FIELD_MANAGER, subresource=subresource
+        )
+        is None
+        and not fields.differs(desired, observed, constants.FIELD_MANAGER, subresource=subresource)
+    )
+
+
 def managed_keys(observed: Object, recorded: metadata.Metadata) -> tuple[set[str], set[str]]:
     """Return the keys of labels and of annotations that we or Capsule put on a namespace; pure.
 

@@ -8,7 +8,7 @@ what blocks its deletion.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -135,7 +135,8 @@ class NamespaceController:
         owner = self._known.directory.tenant_named(view.tenant or "") if view else None
         if view is None or owner is None or view.tenant is None:
             if view is not None and view.tenant is None:
-                await self._prune(name, {})
+                found = [msgspec.json.decode(raw) for raw in self._bindings.list(name)]
+                await self._prune(name, found, {})
             return
         owner = self._known.directory.effective(owner)
         if view.tenant_uid != owner.metadata.uid:
@@ -168,18 +169,27 @@ class NamespaceController:
             self._known.directory.owners_of(owner),
             promotions.bindings(self._known.grants(owner), view.name),
         )
+        observed: dict[str, Object] = {
+            found["metadata"]["name"]: found
+            for found in map(msgspec.json.decode, self._bindings.list(view.name))
+        }
+        # Mostly all are in order, which needs no tasks to find out.
+        open_ = [
+            (binding, found)
+            for name, binding in wanted.items()
+            if not takeover.is_settled(binding, found := observed.get(name))
+        ]
         done = await asyncio.gather(
-            *(self._grant(binding) for binding in wanted.values()), return_exceptions=True
+            *(self._grant(binding, found) for binding, found in open_), return_exceptions=True
         )
-        await self._prune(view.name, wanted)
-        for binding, outcome in zip(wanted.values(), done, strict=True):
+        await self._prune(view.name, observed.values(), wanted)
+        for (binding, _), outcome in zip(open_, done, strict=True):
             if isinstance(outcome, BaseException):
                 raise worded(outcome, binding["roleRef"]["name"])
 
-    async def _grant(self, binding: Object) -> None:
+    async def _grant(self, binding: Object, observed: Object | None) -> None:
         """Write one binding; where somebody was first to use its name, ours replaces theirs."""
         name, namespace = binding["metadata"]["name"], binding["metadata"]["namespace"]
-        observed = _decoded(self._bindings.get(name, namespace))
         await takeover.adopt(self._applier, resources.ROLE_BINDINGS, observed)
         try:
             await self._applier.apply(resources.ROLE_BINDINGS, binding, observed)
@@ -196,9 +206,10 @@ class NamespaceController:
                 await self._applier.delete(resources.ROLE_BINDINGS, key, uid=uid)
             await self._applier.apply(resources.ROLE_BINDINGS, binding, None)
 
-    async def _prune(self, namespace: str, wanted: dict[str, Object]) -> None:
+    async def _prune(
+        self, namespace: str, observed: Iterable[Object], wanted: dict[str, Object]
+    ) -> None:
         """Delete the bindings we made that are not wanted any more, and only those."""
-        observed = [msgspec.json.decode(raw) for raw in self._bindings.list(namespace)]
         ours = [
             binding
             for binding in observed
@@ -280,10 +291,6 @@ def stale_keys(
                 {"op": "remove", "path": path},
             ]
     return operations
-
-
-def _decoded(raw: bytes | None) -> Object | None:
-    return None if raw is None else msgspec.json.decode(raw)
 
 
 def worded(problem: BaseException, role: str) -> BaseException:

@@ -85,11 +85,12 @@ class TenantController:
                 timing=source.timing,
                 registry=source.metrics,
             )
-            .watches(known.tenants, lambda event: [event.key[1]] if state.is_news(event) else [])
-            # Status and finalizer are mostly our own writes; what else arrives is gathered.
+            .watches(known.tenants, lambda event: [event.key[1]] if _is_urgent(event) else [])
+            # Status and finalizer are mostly our own writes; what else arrives is gathered. Of what
+            # a new leader finds, the namespaces are looked at first, and reported with it.
             .watches(
                 known.tenants,
-                lambda event: [] if state.is_news(event) else [event.key[1]],
+                lambda event: [] if _is_urgent(event) else [event.key[1]],
                 debounce=GATHERED * self._debounce,
             )
             # The finalizer comes at once: without it a tenant could go before its namespaces.
@@ -152,10 +153,18 @@ class TenantController:
         if grace > 0 and not deleting:
             # Its controller tells when it has looked, which is usually at once.
             return controller.Result(requeue_after=grace)
+        report = self._report(view, observed, spaces, held)
+        if takeover.is_settled(report, observed, subresource="status"):
+            # Nothing to gather; a new leader finds most tenants so.
+            self._gathering.forget(name)
+            return controller.Result(requeue_after=DELETION_POLL) if deleting else None
         patience = 0.0 if deleting else self._gathering.patience(name, self._elapsed())
         if patience > 0:
             return controller.Result(requeue_after=patience)
-        await self._report(view, observed, spaces, held)
+        await takeover.adopt(self._applier, capsule.TENANTS, observed, subresource="status")
+        done = await self._applier.apply_status(capsule.TENANTS, report, observed)
+        if done.sent:
+            self._tell(view.tenant, report["status"])
         return controller.Result(requeue_after=DELETION_POLL) if deleting else None
 
     async def _name(self, view: state.TenantView) -> None:
@@ -218,13 +227,14 @@ class TenantController:
             self._waits.forget(gone)
         return spaces
 
-    async def _report(
+    def _report(
         self,
         view: state.TenantView,
         observed: dict[str, object],
         spaces: list[status.Space],
         error: str,
-    ) -> None:
+    ) -> dict[str, Any]:
+        """Return the tenant with the status that it is to have."""
         raw_spec = observed.get("spec")
         wanted = status.desired(
             view.tenant,
@@ -236,16 +246,12 @@ class TenantController:
             promoted=promotions.reported(self._known.grants(view.tenant)),
             now=self._now(),
         )
-        desired = {
+        return {
             "apiVersion": constants.API_VERSION,
             "kind": capsule.TENANTS.kind,
             "metadata": {"name": view.tenant.metadata.name},
             "status": wanted,
         }
-        await takeover.adopt(self._applier, capsule.TENANTS, observed, subresource="status")
-        done = await self._applier.apply_status(capsule.TENANTS, desired, observed)
-        if done.sent:
-            self._tell(view.tenant, wanted)
 
     def _tell(self, before: tenant.Tenant, after: dict[str, Any]) -> None:
         """Tell of a tenant that was frozen, or is free again."""
@@ -266,3 +272,7 @@ class TenantController:
             "Tenant has been cordoned" if frozen else "Tenant has been uncordoned",
             labels={constants.MANAGED_TENANT_LABEL: before.metadata.name},
         )
+
+
+def _is_urgent(event: store.Event[state.TenantView]) -> bool:
+    return not event.initial and state.is_news(event)
