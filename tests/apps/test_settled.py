@@ -69,9 +69,10 @@ async def team(world: World, name: str) -> str | None:
 
 
 async def test_a_new_leader_calls_for_nothing_that_is_in_order(world: World) -> None:
-    each = {"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "1"}}
-    limits = {"items": [{"limits": [each]}]}
-    await world.tenant(rules=KEPT, limitRanges=limits)
+    # The API server adds to both, and has its own words for amounts.
+    limits = {"items": [{"limits": [{"type": "Container", "default": {"cpu": "1000m"}}]}]}
+    policies: Object = {"items": [{"podSelector": {}, "egress": [{"ports": [{"port": 53}]}]}]}
+    await world.tenant(rules=KEPT, limitRanges=limits, networkPolicies=policies)
     uids = {}
     for name in ("prod", "copied"):
         made = await world.namespace(name)

@@ -397,16 +397,19 @@ def limit_range(name: str, spec: Object, *, namespace: str = "oil-prod") -> view
 LIMITS = {"limits": [{"type": "Container", "max": {"cpu": "1000m"}}]}
 
 
+def stored(cpu: str) -> Object:
+    """Return such limits as the API server writes them."""
+    amounts = {field: {"cpu": cpu} for field in ("max", "default", "defaultRequest")}
+    return {"limits": [{"type": "Container", **amounts}]}
+
+
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
-        # As the API server writes it.
-        ([limit_range("capsule-oil-0", {"limits": [{"type": "Container", "max": {"cpu": "1"}}]})],
-         []),
-        ([limit_range("capsule-oil-0", {"limits": [{"type": "Container", "max": {"cpu": "2"}}]})],
-         ["is put right"]),
+        ([limit_range("capsule-oil-0", stored("1"))], []),
+        ([limit_range("capsule-oil-0", stored("2"))], ["is put right"]),
         ([], ["is made"]),
-        ([limit_range("capsule-oil-0", LIMITS), limit_range("capsule-oil-1", LIMITS)],
+        ([limit_range("capsule-oil-0", stored("1")), limit_range("capsule-oil-1", stored("1"))],
          ["is deleted"]),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant
+from tenantry.core import errors, quantity
 from tenantry.tenancy import managed
 
 Object = dict[str, Any]
@@ -44,8 +45,57 @@ def desired(family: Family, owner: tenant.Tenant, namespace: str) -> dict[str, O
             "apiVersion": family.resource.api_version,
             "kind": family.resource.kind,
             "metadata": managed.metadata(owner, called, namespace, {family.label: str(index)}),
-            "spec": dict(spec),
+            "spec": as_stored(family, spec),
         }
+    return found
+
+
+def as_stored(family: Family, spec: Mapping[str, Any]) -> Object:
+    """Return a specification with what the API server fills in, in the words that it keeps.
+
+    Written otherwise it would differ from what is there for whoever has not written it himself,
+    such as a new leader.
+    """
+    if family is LIMIT_RANGES:
+        return {**spec, "limits": [_limit(one) for one in spec.get("limits") or ()]}
+    types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    found = {"podSelector": {}, **spec, "policyTypes": types}
+    for direction in ("ingress", "egress"):
+        rules = found.pop(direction, None)
+        if rules:
+            found[direction] = [_rule(one) for one in rules]
+    return found
+
+
+#: Fields of a limit that hold quantities.
+_QUANTITIES = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+
+def _limit(limit: Mapping[str, Any]) -> Object:
+    amounts = {
+        field: {name: _canonical(value) for name, value in (limit.get(field) or {}).items()}
+        for field in _QUANTITIES
+    }
+    if limit.get("type") == "Container":
+        amounts["default"] = {**amounts["max"], **amounts["default"]}
+        amounts["defaultRequest"] = {
+            **amounts["min"], **amounts["default"], **amounts["defaultRequest"],
+        }  # fmt: skip
+    rest = {key: value for key, value in limit.items() if key not in _QUANTITIES}
+    return {**rest, **{field: values for field, values in amounts.items() if values}}
+
+
+def _canonical(value: Any) -> Any:
+    try:
+        return str(quantity.parse(value))
+    except errors.TenantryError:
+        return value  # The API server will say what is wrong with it.
+
+
+def _rule(rule: Mapping[str, Any]) -> Object:
+    found = {key: value for key, value in rule.items() if value != []}
+    if "ports" in found:
+        found["ports"] = [{"protocol": "TCP", **one} for one in found["ports"]]
     return found
 
 
