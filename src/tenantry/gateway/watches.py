@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
@@ -176,7 +177,7 @@ class Watches:
             else:
                 self._end_each(watch for watch in found if _differs(watch.who, who))
 
-        await _bounded(again(found) for found in by_caller.values())
+        await _bounded(functools.partial(again, found) for found in by_caller.values())
 
     async def _authorise_again(self) -> None:
         """Ask RBAC again about what was watched where it has changed."""
@@ -201,7 +202,7 @@ class Watches:
             if not allowed:
                 self._end_each(found)
 
-        await _bounded(again(key[1], found) for key, found in asked.items())
+        await _bounded(functools.partial(again, key[1], found) for key, found in asked.items())
 
     def _end_each(self, found: Iterable[Watch]) -> None:
         for watch in tuple(found):
@@ -219,11 +220,11 @@ def _differs(one: identity.Identity | None, other: identity.Identity) -> bool:
     return one is None or (one.user, set(one.groups)) != (other.user, set(other.groups))
 
 
-async def _bounded(work: Iterable[Awaitable[None]]) -> None:
+async def _bounded(work: Iterable[Callable[[], Awaitable[None]]]) -> None:
     places = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(what: Awaitable[None]) -> None:
+    async def one(what: Callable[[], Awaitable[None]]) -> None:
         async with places:
-            await what
+            await what()
 
     await asyncio.gather(*map(one, work))
