@@ -49,7 +49,8 @@ def calls(world: World, since: str) -> dict[str, collections.Counter[str]]:
             target = event.get("objectRef") or {}
             place = target.get("namespace") or target.get("name") or ""
             if event["user"]["username"] == CONTROLLER and place.startswith(world.prefix + "-"):
-                call = f"{event['verb']} {target['resource']}"
+                what = [target["resource"], target.get("subresource") or ""]
+                call = f"{event['verb']} {'/'.join(filter(None, what))}"
                 found.setdefault(place.removeprefix(world.prefix + "-"), collections.Counter())[
                     call
                 ] += 1
@@ -85,6 +86,15 @@ async def test_a_new_leader_calls_for_nothing_that_is_in_order(world: World) -> 
         return [await marks(world, name) for name in uids] == [record(u) for u in uids.values()]
 
     await eventually(passed, "all objects were gone through")
+
+    async def told() -> bool:
+        status = await world.status()
+        held = [status, *status["spaces"]]
+        return len(held) == 3 and all(
+            world.condition(each, "Ready")["status"] == "True" for each in held
+        )
+
+    await eventually(told, "the tenant says so of both namespaces")
     controller = world.tenancy.controller
     assert await asyncio.to_thread(controller.stop) == 0
     try:
