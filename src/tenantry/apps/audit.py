@@ -218,7 +218,7 @@ def reference_to(found: tenant.Tenant) -> Object:
 
 
 def _is_namespace(review: admission.Review) -> bool:
-    return review.resource == resources.NAMESPACES.plural and not review.group
+    return review.is_about(resources.NAMESPACES)
 
 
 def _reference(review: admission.Review) -> Object:

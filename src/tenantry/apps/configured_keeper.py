@@ -236,10 +236,7 @@ class Keeper:
         self, review: admission.Review, verdict: admission.Verdict
     ) -> admission.Verdict:
         """Refuse definitions that this request brings and no API server would take."""
-        if (review.group, review.resource) != (
-            capsule.CONFIGURATIONS.group,
-            capsule.CONFIGURATIONS.plural,
-        ) or review.subresource:
+        if not review.is_about(capsule.CONFIGURATIONS) or review.subresource:
             return verdict
         new, old = _spec(review.object), _spec(review.old)
         if not verdict.allowed or new is None or review.operation == "DELETE":

@@ -84,7 +84,7 @@ class Gatherer:
         :param proposing: the answer will be judged by another review, as what a mutation does is
         """
         requester = identity.Requester(review.user.username, frozenset(review.user.groups))
-        if review.resource == resources.NAMESPACES.plural and not review.group:
+        if review.is_about(resources.NAMESPACES):
             # What breaks the glass is told as done, so that memory's word is not enough.
             remembered = proposing and break_glass.asked(review) is None
             found = await self._proposed(review, requester) if remembered else None
@@ -349,7 +349,7 @@ class Gatherer:
 
 
 def _ownership(review: admission.Review) -> bool:
-    return review.resource == resources.SERVICE_ACCOUNTS.plural and not review.group
+    return review.is_about(resources.SERVICE_ACCOUNTS)
 
 
 def occupied(view: directory.NamespaceView) -> bool:

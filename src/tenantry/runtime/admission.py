@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from tenantry.api import admission as wire
+from tenantry.api import resources
 from tenantry.runtime import jsonpatch
 
 E = TypeVar("E")
@@ -43,6 +44,10 @@ class Review:
     #: The object as it is stored; None on CREATE.
     old: dict[str, Any] | None = None
     dry_run: bool = False
+
+    def is_about(self, resource: resources.Resource) -> bool:
+        """Tell whether it is about objects of this kind, in whichever version."""
+        return (self.group, self.resource) == (resource.group, resource.plural)
 
     @property
     def stored_or_new(self) -> dict[str, Any]:

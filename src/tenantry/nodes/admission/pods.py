@@ -33,8 +33,7 @@ OUTSIDE = '{plural} "{name}" is forbidden: {problem}'
 
 def _is_pod(review: admission.Review) -> bool:
     return (
-        review.resource == resources.PODS.plural
-        and not review.group
+        review.is_about(resources.PODS)
         and not review.subresource
         and review.operation in ("CREATE", "UPDATE")
     )
@@ -42,8 +41,7 @@ def _is_pod(review: admission.Review) -> bool:
 
 def _is_daemon_set(review: admission.Review) -> bool:
     return (
-        review.resource == resources.DAEMON_SETS.plural
-        and review.group == resources.DAEMON_SETS.group
+        review.is_about(resources.DAEMON_SETS)
         and not review.subresource
         and review.operation in ("CREATE", "UPDATE")
     )

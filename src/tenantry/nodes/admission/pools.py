@@ -13,8 +13,7 @@ POOLS = resources.NODE_POOLS
 
 def _is_pool(review: admission.Review) -> bool:
     return (
-        review.group == POOLS.group
-        and review.resource == POOLS.plural
+        review.is_about(POOLS)
         and not review.subresource
         and review.operation in ("CREATE", "UPDATE")
     )

@@ -62,7 +62,7 @@ class Mended:
 
 
 def _is_namespace(review: admission.Review) -> bool:
-    return review.resource == resources.NAMESPACES.plural and not review.group
+    return review.is_about(resources.NAMESPACES)
 
 
 def asked(review: admission.Review) -> str | None:

@@ -34,7 +34,7 @@ def _labels(obj: Mapping[str, Any] | None) -> Mapping[str, str]:
 
 
 def _in_namespace(review: admission.Review) -> bool:
-    is_namespace = review.resource == resources.NAMESPACES.plural and not review.group
+    is_namespace = review.is_about(resources.NAMESPACES)
     return bool(review.namespace) and not is_namespace
 
 
@@ -76,7 +76,7 @@ def protect_managed(review: admission.Review, known: evidence.Evidence) -> Decis
 
 
 def _concerns_promotion(review: admission.Review) -> bool:
-    if review.resource != resources.SERVICE_ACCOUNTS.plural or review.group:
+    if not review.is_about(resources.SERVICE_ACCOUNTS):
         return False
     before, after = _labels(review.old), _labels(review.object)
     return any(before.get(key) != after.get(key) for key in _PROMOTIONS)

@@ -23,10 +23,7 @@ Object = dict[str, Any]
 
 def _of(resource: resources.Resource, *operations: str) -> Callable[[admission.Review], bool]:
     return lambda review: (
-        review.resource == resource.plural
-        and review.group == resource.group
-        and not review.subresource
-        and review.operation in operations
+        review.is_about(resource) and not review.subresource and review.operation in operations
     )
 
 

@@ -21,11 +21,7 @@ Known = evidence.Evidence
 
 
 def _of(resource: Resource) -> Callable[[admission.Review], bool]:
-    return lambda review: (
-        review.group == resource.group
-        and review.resource == resource.plural
-        and not review.subresource
-    )
+    return lambda review: review.is_about(resource) and not review.subresource
 
 
 def _decoded(review: admission.Review, obj: object, kind: type[T]) -> T | admission.Deny:

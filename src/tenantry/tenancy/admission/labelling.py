@@ -18,7 +18,7 @@ Object = Mapping[str, Any]
 
 
 def _is_content(review: admission.Review) -> bool:
-    namespace = review.resource == resources.NAMESPACES.plural and not review.group
+    namespace = review.is_about(resources.NAMESPACES)
     return (
         bool(review.namespace)
         and not namespace

@@ -28,7 +28,7 @@ Decision = admission.Decision
 
 
 def _is_namespace(review: admission.Review) -> bool:
-    return review.resource == resources.NAMESPACES.plural and not review.group
+    return review.is_about(resources.NAMESPACES)
 
 
 def mutate(review: admission.Review, known: evidence.Evidence) -> Decision:

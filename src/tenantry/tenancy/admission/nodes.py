@@ -15,11 +15,7 @@ REFUSED = (
 
 
 def _is_node(review: admission.Review) -> bool:
-    return (
-        review.resource == resources.NODES.plural
-        and not review.group
-        and review.operation == "UPDATE"
-    )
+    return review.is_about(resources.NODES) and review.operation == "UPDATE"
 
 
 def validate(review: admission.Review, known: evidence.Evidence) -> admission.Decision:

@@ -18,8 +18,7 @@ Decision = admission.Decision
 
 def _is_pod(review: admission.Review) -> bool:
     return (
-        review.resource == resources.PODS.plural
-        and not review.group
+        review.is_about(resources.PODS)
         and review.subresource in _SUBRESOURCES
         and review.operation in {"CREATE", "UPDATE"}
     )

@@ -33,7 +33,7 @@ def wanted(review: admission.Review, policy: compiling.Policy) -> frozenset[tupl
 
 def _named(review: admission.Review, policy: compiling.Policy) -> Iterator[tuple[str, str]]:
     spec = (review.object or {}).get("spec") or {}
-    if review.resource == resources.PODS.plural and not review.group:
+    if review.is_about(resources.PODS):
         if review.operation != "CREATE":
             return
         for kind, field in (

@@ -23,8 +23,7 @@ Object = Mapping[str, Any]
 def is_service(review: admission.Review) -> bool:
     """Tell whether a review is about a Service itself."""
     return (
-        review.resource == resources.SERVICES.plural
-        and not review.group
+        review.is_about(resources.SERVICES)
         and not review.subresource
         and review.operation in {"CREATE", "UPDATE"}
     )

@@ -30,8 +30,7 @@ Object = dict[str, Any]
 def is_claim(review: admission.Review) -> bool:
     """Tell whether a review is about a PersistentVolumeClaim itself."""
     return (
-        review.resource == resources.PERSISTENT_VOLUME_CLAIMS.plural
-        and not review.group
+        review.is_about(resources.PERSISTENT_VOLUME_CLAIMS)
         and not review.subresource
         and review.operation in {"CREATE", "UPDATE"}
     )
