@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from tenantry.cli import options
+from tenantry.core import durations
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -21,8 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CERTIFICATES = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - Capsule's default
 #: Families of flags of which nothing has a meaning here.
 _FAMILIES = ("--tracing-", "--feature-gates", "--zap-time-", "--zap-stacktrace-")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "\u00b5s": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|us|\u00b5s|ns|h|m|s)")
+_DURATION = re.compile(r"(?:(?:\d+(?:\.\d+)?|\.\d+)(?:ms|us|\u00b5s|ns|h|m|s))+")
 _LEVELS = {"debug": "debug", "info": "info", "error": "error", "panic": "error"}
 #: What a write may take of the time between the renew deadline and the end of a lease.
 _WRITE = 0.8
@@ -60,10 +60,9 @@ class Duration(click.ParamType[float]):
         """Return seconds."""
         if isinstance(value, float):
             return value
-        parts = _DURATION.findall(value)
-        if "".join(number + unit for number, unit in parts) != value or not parts:
+        if _DURATION.fullmatch(value) is None:
             self.fail(f"{value!r} is not a duration such as 15s, 1m30s or 500ms", param, ctx)
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+        seconds = durations.seconds(value)
         if not seconds > 0:
             self.fail(f"{value!r} must be longer than 0s", param, ctx)
         return seconds
@@ -112,6 +111,10 @@ def _switch(name: str, **more: Any) -> Callable[[F], F]:
     return click.option(name, type=Boolean(), is_flag=False, flag_value="true", **more)
 
 
+def _duration(name: str, default: str, about: str) -> Callable[[F], F]:
+    return click.option(name, type=Duration(), default=default, show_default=True, help=about)
+
+
 def flags(function: F) -> F:
     """Add the flags; `translated` reads them."""
     for option in reversed(
@@ -120,33 +123,20 @@ def flags(function: F) -> F:
                 "--enable-leader-election",
                 help="Capsule's word for --elect.",
             ),
-            click.option(
-                "--leader-election-lease-duration",
-                type=Duration(),
-                default="15s",
-                show_default=True,
-                help="A Lease not renewed for this long may be taken by another process.",
+            _duration(
+                "--leader-election-lease-duration", "15s",
+                "A Lease not renewed for this long may be taken by another process.",
             ),
-            click.option(
-                "--leader-election-renew-deadline",
-                type=Duration(),
-                default="10s",
-                show_default=True,
-                help="A leader that could not renew its Lease for this long ends.",
+            _duration(
+                "--leader-election-renew-deadline", "10s",
+                "A leader that could not renew its Lease for this long ends.",
             ),
-            click.option(
-                "--leader-election-retry-period",
-                type=Duration(),
-                default="2s",
-                show_default=True,
-                help="Between two attempts to get or renew the Lease.",
+            _duration(
+                "--leader-election-retry-period", "2s",
+                "Between two attempts to get or renew the Lease.",
             ),
-            click.option(
-                "--cache-sync-timeout",
-                type=Duration(),
-                default="2m",
-                show_default=True,
-                help="How long caches may take to fill at start.",
+            _duration(
+                "--cache-sync-timeout", "2m", "How long caches may take to fill at start."
             ),
             click.option(
                 "--metrics-addr",

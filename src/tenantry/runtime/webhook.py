@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from tenantry.api import admission as wire
+from tenantry.core import durations
 from tenantry.runtime import admission, certificates, conversion, metrics, tracing
 from tenantry.runtime import timing as timings
 
@@ -32,8 +33,7 @@ MAX_IN_FLIGHT = 1024
 _DEFAULT_TIMEOUT = 10.0
 #: Our part of the caller's patience.
 _SHARE = 0.8
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|h|m|s)")
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|us|µs|ns|h|m|s))+")
 
 _REVIEW = msgspec.json.Decoder(wire.AdmissionReview)
 _ENCODER = msgspec.json.Encoder()
@@ -45,10 +45,7 @@ class _MalformedError(ValueError):
 
 def parse_duration(text: str) -> float | None:
     """Read a Go duration such as "10s" or "1m0.5s"; None when it is not one."""
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    return durations.seconds(text) if _DURATION.fullmatch(text) else None
 
 
 def decode(body: bytes) -> admission.Review:

@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tenantry.core import durations
 from tenantry.core.templates import budget, errors, values
 from tenantry.core.templates.functions import layouts, registry
 
-_UNITS = {
-    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}  # fmt: skip
 _ONE = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h)"
 _DURATION = re.compile(rf"[-+]?(?:0|(?:{_ONE})+)")
-_PIECE = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 _LARGEST = 1 << 63
 _ROUNDED = (
     (365 * 24 * 3600, "y"), (30 * 24 * 3600, "mo"), (24 * 3600, "d"), (3600, "h"), (60, "m"),
@@ -91,13 +87,10 @@ def _nanos(text: str) -> int:
     """Read a duration as Go writes it; raises Failure."""
     if len(text) > 64 or _DURATION.fullmatch(text) is None:
         raise errors.Failure(f"{text[:80]!r} is not a duration; accepted: 1h30m, -2.5s, 300ms")
-    total = 0
-    for whole, part, unit in _PIECE.findall(text):
-        size = _UNITS[unit]
-        total += int(whole or 0) * size + int(part or 0) * size // 10 ** len(part)
-    if total >= _LARGEST:
+    total = durations.nanoseconds(text)
+    if abs(total) >= _LARGEST:
         raise errors.Failure(f"duration out of range: {text}; accepted: up to 292 years")
-    return -total if text[0] == "-" else total
+    return total
 
 
 def _moved(text: str, value: Any) -> layouts.Time:
