@@ -103,6 +103,19 @@ def test_what_is_wrong_is_named(said: Any, expected: str) -> None:
     assert problem.startswith(f"spec.admission.validating.{expected}")
 
 
+@pytest.mark.parametrize(
+    ("client", "registered"),
+    [
+        (URL, 1),
+        ({**URL, "caBundle": "AAAA"}, 1),
+        ({"url": "http://x"}, 0),
+        ({"url": "http://x/.client.caBundle: "}, 0),
+    ],
+)
+def test_where_nobody_can_be_asked_nothing_is_registered(client: Any, registered: int) -> None:
+    assert len(make(validating(webhook(), client=client)).hooks) == registered
+
+
 def test_labels_that_cannot_be_are_left_out() -> None:
     said = msgspec.structs.replace(
         spec(),
@@ -219,6 +232,8 @@ def test_the_fixed_webhooks_are_reached_where_the_configuration_says() -> None:
         {"service": {"namespace": "elsewhere", "name": "capsule-webhook-service"}},
         {"url": "http://plain.example.com"},
         {"url": "https://x@y"},
+        # What is wrong is told by the field, not by what a value says of itself.
+        {"url": "http://plain.example.com/caBundle"},
     ],
 )
 def test_the_fixed_webhooks_lead_to_nobody_else(client: Any) -> None:

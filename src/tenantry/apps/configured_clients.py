@@ -16,6 +16,7 @@ from tenantry.api import resources
 from tenantry.api.capsule import configuration
 from tenantry.apps import hooks
 from tenantry.core import errors, names
+from tenantry.runtime import registration
 
 Object = dict[str, Any]
 
@@ -91,7 +92,7 @@ def endpoint(
         trust = joined(ca, bundle_of(client))
     if url:
         return hooks.endpoint(url, namespace, trust)
-    if client is not None and not [p for p in client_problems(client) if "caBundle" not in p]:
+    if client is not None and not address_problems(client):
         if client.url:
             return hooks.endpoint(client.url, namespace, trust)
         service = client.service
@@ -121,9 +122,6 @@ def server_names(
         else:
             host = f"{client['service']['name']}.{namespace}.svc"
             found += [host, f"{host}.cluster.local"]
-        said = side.of(spec)
-        if said is not None and said.client.url and not client_problems(said.client):
-            found += hooks.server_names(said.client.url, namespace)
     return list(dict.fromkeys(found))
 
 
@@ -159,6 +157,14 @@ def bundles(
 
 def client_problems(client: configuration.WebhookClient) -> list[str]:
     """Return what an API server would not take, each with its field below the side."""
+    found = address_problems(client)
+    if client.ca_bundle and not bundle_of(client):
+        found.append("client.caBundle: Invalid value: must be certificates in PEM, in base64")
+    return found
+
+
+def address_problems(client: configuration.WebhookClient) -> list[str]:
+    """Return those of the problems for which nobody could be asked there."""
     found = []
     service = client.service
     if (client.url is None) == (service is None):
@@ -176,8 +182,6 @@ def client_problems(client: configuration.WebhookClient) -> list[str]:
             found.append(
                 invalid("client.service.path", service.path, "must be like /prefix, of DNS names")
             )
-    if client.ca_bundle and not bundle_of(client):
-        found.append("client.caBundle: Invalid value: must be certificates in PEM, in base64")
     return found
 
 
@@ -231,15 +235,11 @@ def client_config(client: configuration.WebhookClient, path: str) -> Object:
 
 def _filled_by_others(observed: Mapping[str, Any], manager: str) -> set[str]:
     """Return the webhooks whose caBundle somebody else writes, such as cert-manager's injector."""
-    found = set()
-    for entry in (observed.get("metadata") or {}).get("managedFields") or ():
-        if entry.get("manager") == manager:
-            continue
-        below = (entry.get("fieldsV1") or {}).get("f:webhooks") or {}
-        for key, fields in below.items():
-            if key.startswith("k:") and "f:caBundle" in fields.get("f:clientConfig", {}):
-                found.add(str(json.loads(key[2:]).get("name")))
-    return found
+    return {
+        str(json.loads(key[2:]).get("name"))
+        for key, fields in registration.of_others(observed, manager)
+        if key.startswith("k:") and "f:caBundle" in fields.get("f:clientConfig", {})
+    }
 
 
 def invalid(field: str, value: object, accepted: str) -> str:

@@ -86,13 +86,14 @@ def make(
     where = f"spec.admission.{side.field}"
     problems = [f"{where}.{problem}" for problem in clients.client_problems(said.client)]
     notes: list[str] = []
-    if not names.is_dns_subdomain(name):
-        problems.append(clients.invalid(f"{where}.name", name, "must be a DNS name"))
-    if name == hooks.NAME:
-        problems.append(
-            clients.invalid(f"{where}.name", name, "is the name of Tenantry's own webhooks")
-        )
-    usable = not problems or all(".client.caBundle: " in problem for problem in problems)
+    usable = not clients.address_problems(said.client)
+    for unfit, why in (
+        (not names.is_dns_subdomain(name), "must be a DNS name"),
+        (name == hooks.NAME, "is the name of Tenantry's own webhooks"),
+    ):
+        if unfit:
+            usable = False
+            problems.append(clients.invalid(f"{where}.name", name, why))
     labels, wrong_labels = _metadata(said.labels, f"{where}.labels", values=True)
     annotations, wrong_keys = _metadata(said.annotations, f"{where}.annotations", values=False)
     problems += [*wrong_labels, *wrong_keys]
@@ -171,17 +172,22 @@ def object_of(
 
 
 def is_ours(found: Mapping[str, Any], owner: configuration.CapsuleConfiguration) -> bool:
-    """Tell whether an object was made from this very configuration: by label and reference."""
+    """Tell whether an object was made from this very configuration."""
+    return owner.metadata.uid in made_from(found)
+
+
+def made_from(found: Mapping[str, Any]) -> set[str]:
+    """Return the uids of the configurations an object was made from: by label and reference."""
     metadata = found.get("metadata") or {}
     labels = metadata.get("labels") or {}
     if labels.get(constants.CREATED_BY_LABEL) != constants.CREATED_BY_CONTROLLER:
-        return False
-    return any(
-        reference.get("kind") == capsule.CONFIGURATIONS.kind
-        and str(reference.get("apiVersion", "")).partition("/")[0] == constants.GROUP
-        and reference.get("uid") == owner.metadata.uid
+        return set()
+    return {
+        str(reference.get("uid"))
         for reference in metadata.get("ownerReferences") or ()
-    )
+        if reference.get("kind") == capsule.CONFIGURATIONS.kind
+        and str(reference.get("apiVersion", "")).partition("/")[0] == constants.GROUP
+    }
 
 
 def requesters(

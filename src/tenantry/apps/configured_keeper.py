@@ -14,6 +14,7 @@ from tenantry.api.capsule import configuration, constants
 from tenantry.api.capsule import resources as capsule
 from tenantry.apps import configured_clients as clients
 from tenantry.apps import configured_hooks as configured
+from tenantry.apps import hooks
 from tenantry.core import clock
 from tenantry.kube import client as kube
 from tenantry.kube import errors
@@ -36,8 +37,7 @@ Object = dict[str, Any]
 #: it: who could change any webhook could turn off those of others.
 NAMES = (
     "capsule-dynamic-webhook",
-    "capsule-mutating-webhook-configuration",
-    "capsule-validating-webhook-configuration",
+    *hooks.UPSTREAM_NAMES,
 )
 NEEDS = (
     *(

@@ -41,6 +41,12 @@ UPSTREAM_VALIDATING = (
     "/rules/generic/validating", "/rulestatus/validating", "/nodes/validating",
 )  # fmt: skip
 
+#: Configurations of Capsule 0.11; later charts call both `<release>-dynamic-webhook`.
+UPSTREAM_NAMES = (
+    "capsule-mutating-webhook-configuration",
+    "capsule-validating-webhook-configuration",
+)
+
 #: Webhooks that follow rules of tenants and the configuration, so no repository can have them.
 FOLLOWING = frozenset(
     f"{name}.tenantry.io"

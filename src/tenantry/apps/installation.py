@@ -23,9 +23,9 @@ WEBHOOKS = 9443
 GATEWAY = 9001
 REPLICAS = 20
 
-_PART_OF = {"app.kubernetes.io/part-of": "tenantry"}
-#: Selects the workloads of an installation, and their pods.
-PART_OF = "app.kubernetes.io/part-of=tenantry"
+#: Of the workloads of an installation, and of their pods.
+LABELS = {"app.kubernetes.io/part-of": "tenantry"}
+SELECTOR = ",".join(f"{key}={value}" for key, value in LABELS.items())
 _LABEL = "app.kubernetes.io/name"
 #: Any id but root's; the image brings the same.
 _USER = 65532
@@ -68,7 +68,7 @@ def _check(options: Options) -> None:
         ("namespace", options.namespace),
         ("gateway-secret", options.gateway_secret),
     ):
-        if name and not names.DNS_LABEL.fullmatch(name):
+        if name and not names.is_dns_label(name):
             raise errors.InvalidValueError(
                 field, name, "must be at most 63 lower-case letters, digits and '-'"
             )
@@ -201,7 +201,7 @@ def _deployment(
             "selector": {"matchLabels": labels},
             # One that is new stands before one that is old goes.
             "strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
-            "template": {"metadata": {"labels": {**labels, **_PART_OF}}, "spec": pod},
+            "template": {"metadata": {"labels": {**labels, **LABELS}}, "spec": pod},
         }
     }
 
@@ -228,7 +228,7 @@ def _metrics(namespace: str) -> Object:
     return _object("v1", "Service", "tenantry-metrics", namespace) | {
         "spec": {
             "clusterIP": "None",
-            "selector": _PART_OF,
+            "selector": LABELS,
             "ports": [{"name": "metrics", "port": PROBES, "targetPort": "probes"}],
         }
     }
@@ -252,5 +252,5 @@ def _registrations(namespace: str) -> list[Object]:
 
 
 def _object(version: str, kind: str, name: str, namespace: str) -> Object:
-    metadata = {"name": name, "namespace": namespace, "labels": dict(_PART_OF)}
+    metadata = {"name": name, "namespace": namespace, "labels": dict(LABELS)}
     return {"apiVersion": version, "kind": kind, "metadata": metadata}

@@ -64,7 +64,7 @@ async def _steps(api: Any, namespace: str, *, kinds: bool) -> AsyncIterator[str]
         (resources.VALIDATING_POLICY_BINDINGS, node_policies.NAME),
         (resources.VALIDATING_POLICIES, node_policies.NAME),
     )
-    async for line in _ended(api, namespace, installation.PART_OF):
+    async for line in _ended(api, namespace, installation.SELECTOR):
         yield line
     # Capsule users may patch every namespace, which nobody would judge any more.
     async for line in _withdraw(api, resources.CLUSTER_ROLE_BINDINGS):
@@ -143,19 +143,13 @@ async def _remove_configured(api: Any) -> AsyncIterator[str]:
     """Remove the webhooks that a CapsuleConfiguration defines, under whatever name."""
     import msgspec
 
-    from tenantry.api.capsule import resources as capsule
-    from tenantry.apps import configured_clients
+    from tenantry.apps import configured_clients, configured_hooks
 
     label = f"{constants.CREATED_BY_LABEL}={constants.CREATED_BY_CONTROLLER}"
     for side in configured_clients.SIDES:
         for raw in (await api.list(side.resource, label_selector=label)).items:
-            metadata = msgspec.json.decode(raw)["metadata"]
-            if any(
-                owner["kind"] == capsule.CONFIGURATIONS.kind
-                and owner["apiVersion"].partition("/")[0] == constants.GROUP
-                for owner in metadata.get("ownerReferences") or ()
-            ):
-                yield await _delete(api, side.resource, metadata["name"])
+            if configured_hooks.made_from(msgspec.json.decode(raw)):
+                yield await _delete(api, side.resource, _named(raw))
 
 
 async def _unconverted(api: Any) -> str:

@@ -8,7 +8,7 @@ that follow what is in the cluster and so cannot be in a repository; else everyt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tenantry.api import resources
@@ -64,13 +64,14 @@ def denying(policy: Object) -> list[tuple[resources.Resource, Object]]:
 
 def kept_by_others(observed: Mapping[str, Any], manager: str) -> bool:
     """Tell whether somebody else owns rules of a webhook in this configuration."""
+    return any("f:rules" in fields for _, fields in of_others(observed, manager))
+
+
+def of_others(observed: Mapping[str, Any], manager: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Give what others own of each webhook, by its key in `managedFields`: ``k:{"name":"x"}``."""
     for entry in (observed.get("metadata") or {}).get("managedFields") or ():
-        if entry.get("manager") == manager:
-            continue
-        hooks = (entry.get("fieldsV1") or {}).get("f:webhooks") or {}
-        if any("f:rules" in below for below in hooks.values()):
-            return True
-    return False
+        if entry.get("manager") != manager:
+            yield from ((entry.get("fieldsV1") or {}).get("f:webhooks") or {}).items()
 
 
 def _same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

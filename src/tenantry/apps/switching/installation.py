@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator
 
 from tenantry.api.capsule import constants
-from tenantry.apps import hooks, roles
-from tenantry.apps.switching import settings, snapshot
+from tenantry.apps import configured_clients, hooks, roles
+from tenantry.apps.switching import snapshot
 from tenantry.tenancy.checking import findings
 
 #: How the names of webhooks end that Capsule makes from its configuration.
-_SUFFIXES = (".mutating.projectcapsule.dev", ".validating.projectcapsule.dev")
+_SUFFIXES = tuple(side.suffix for side in configured_clients.SIDES)
 #: Seconds after its end that a lease still counts, since clocks differ.
 _GRACE = 5.0
 
@@ -77,7 +77,7 @@ def running(found: snapshot.Snapshot) -> Iterator[findings.Finding]:
 def hooked(found: snapshot.Snapshot) -> Iterator[findings.Finding]:
     spec = snapshot.spec_of(found)
     names = {
-        *settings.CONFIGURATIONS,
+        *hooks.UPSTREAM_NAMES,
         spec.overrides.mutating_webhook_configuration_name,
         spec.overrides.validating_webhook_configuration_name,
     }

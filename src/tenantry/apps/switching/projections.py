@@ -9,19 +9,17 @@ from typing import Any
 import msgspec
 
 from tenantry.api.capsule import constants
-from tenantry.apps import conversions
+from tenantry.apps import conversions, installation
 from tenantry.apps.switching import snapshot
 
 Object = dict[str, Any]
-
-_PART_OF = "app.kubernetes.io/part-of"
 
 
 def workload(kind: str, raw: bytes) -> snapshot.Workload | None:
     """Keep what runs Capsule: under its ServiceAccount or its name, and not of Tenantry; pure."""
     found: Object = msgspec.json.decode(raw)
     metadata, spec = found["metadata"], found["spec"]
-    if (metadata.get("labels") or {}).get(_PART_OF) == "tenantry":
+    if installation.LABELS.items() <= (metadata.get("labels") or {}).items():
         return None
     pod = spec["template"]["spec"]
     account = pod.get("serviceAccountName") == constants.CONTROLLER_SERVICE_ACCOUNT

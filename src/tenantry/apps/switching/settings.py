@@ -10,13 +10,6 @@ from tenantry.apps.switching import snapshot
 from tenantry.tenancy import validation
 from tenantry.tenancy.checking import findings, tenants
 
-#: What the chart of 0.11 calls its webhook configurations; later ones are
-#: `<release>-dynamic-webhook`.
-CONFIGURATIONS = (
-    "capsule-mutating-webhook-configuration",
-    "capsule-validating-webhook-configuration",
-)
-
 
 def configured(found: snapshot.Snapshot) -> Iterator[findings.Finding]:
     if found.configured is None:
