@@ -129,6 +129,16 @@ def whole(*parts: merge.Part, more: str = "") -> dict[str, Any]:
     return found
 
 
+def test_only_a_table_has_rows() -> None:
+    """A custom kind may have a field of its own called so, of any shape."""
+    found = {**thing("a"), "kind": "Sheet", "rows": "all"}
+    assert sieve.single(encoded(found), SHOWN)
+    said = event("ADDED", found)
+    assert sieve.WatchSieve(SHOWN).feed(said) == said
+    bookmark = event("BOOKMARK", {"kind": "Sheet", "rows": 3, "metadata": {"resourceVersion": "9"}})
+    assert merge.WatchMerge(1).feed(0, bookmark) == b""
+
+
 def test_lists_are_joined_at_the_oldest_version() -> None:
     found = whole(part("10", "a"), part("9"), part("11", "b"), more="c")
     assert found["kind"] == "PodList"

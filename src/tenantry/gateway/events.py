@@ -19,7 +19,7 @@ class Event:
     """One event, taken apart as far as anybody looks."""
 
     type: str
-    object: bytes
+    object: bytes | msgspec.Raw
 
 
 class Splitter(Protocol):
@@ -68,30 +68,14 @@ class Form(Protocol):
         """Return the event that makes a client list again."""
 
 
-class _Object(msgspec.Struct, gc=False):
-    metadata: seen.Seen
-
-
-class _Row(msgspec.Struct, gc=False):
-    object: _Object
-
-
-class _Table(msgspec.Struct, gc=False):
-    kind: str = ""
-    rows: list[_Row] | None = None
-
-
 class _RawRow(msgspec.Struct, gc=False):
     object: msgspec.Raw
 
 
 class _Marked(msgspec.Struct, gc=False):
-    kind: str = ""
     rows: list[_RawRow] | None = None
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
-_TABLE = msgspec.json.Decoder(_Table)
 _MARKED = msgspec.json.Decoder(_Marked)
 
 
@@ -108,19 +92,16 @@ class Json:
 
     def decode(self, event: bytes) -> Event:
         found = watch.decode(event)
-        return Event(found.type, bytes(found.raw_object))
+        return Event(found.type, found.raw_object)
 
     def seen(self, found: Event) -> seen.Seen:
-        table = _TABLE.decode(found.object)
-        if table.kind != "Table":
-            return _OBJECT.decode(found.object).metadata
-        rows = table.rows or []
-        if len(rows) != 1:
+        each = seen.of_each(found.object)
+        if len(each) != 1:
             raise msgspec.ValidationError("a watch event has one row")
-        return rows[0].object.metadata
+        return each[0]
 
     def deleted(self, found: Event) -> bytes:
-        return b'{"type":"DELETED","object":' + found.object + b"}"
+        return b'{"type":"DELETED","object":' + bytes(found.object) + b"}"
 
     def version(self, found: Event) -> str:
         return watch.version(self._bookmark(found))
@@ -132,11 +113,10 @@ class Json:
     def _bookmark(found: Event) -> watch.Event:
         """Return a bookmark as of an object: a Table has it in its only row."""
         try:
-            table = _MARKED.decode(found.object)
+            rows = _MARKED.decode(found.object).rows if seen.is_table(found.object) else None
         except msgspec.MsgspecError as error:
             raise errors.Unreachable(f"watch event has no metadata: {error}") from error
-        raw = table.rows[0].object if table.kind == "Table" and table.rows else None
-        return watch.Event("BOOKMARK", raw or msgspec.Raw(found.object))
+        return watch.Event("BOOKMARK", rows[0].object if rows else msgspec.Raw(found.object))
 
     def gone(self) -> bytes:
         return status.gone().rstrip(b"\n")
@@ -183,10 +163,10 @@ class Binary:
             raise errors.Unreachable(f"watch event is none: {error}") from error
 
     def seen(self, found: Event) -> seen.Seen:
-        return protobuf.of_object(found.object)
+        return protobuf.of_object(bytes(found.object))
 
     def deleted(self, found: Event) -> bytes:
-        return protobuf.write_event("DELETED", found.object)
+        return protobuf.write_event("DELETED", bytes(found.object))
 
     def version(self, found: Event) -> str:
         return self._meta(found)[0]
@@ -200,7 +180,7 @@ class Binary:
     @staticmethod
     def _meta(found: Event) -> tuple[str, dict[str, str]]:
         try:
-            return protobuf.mark(found.object)
+            return protobuf.mark(bytes(found.object))
         except ValueError as error:
             raise errors.Unreachable(f"watch event has no metadata: {error}") from error
 

@@ -168,7 +168,7 @@ class Handler:
                 return streams.watched(entry.found, order, decision, stop)
             if query.watch:
                 self._watch_forwarded(entry, decision)
-            line = f"{target.path}?{query.narrowed(decision.selector)}".encode()
+            line = order.narrowed(decision.selector)
             return exchange.Forward(server=order.server, target=line, headers=order.headers)
         if decision.single:
             return streams.one(order, target, decision)

@@ -18,28 +18,8 @@ from tenantry.gateway import decide, events, protobuf, seen, terms
 _REMEMBERED = 100_000
 
 
-class _Object(msgspec.Struct, gc=False):
-    metadata: seen.Seen
-
-
-class _Row(msgspec.Struct, gc=False):
-    object: _Object
-
-
-class _Kind(msgspec.Struct, gc=False):
-    kind: str = ""
-
-
-class _Table(msgspec.Struct, gc=False):
-    rows: list[_Row] | None = None
-
-
 Predicate = Callable[[seen.Seen], bool]
 
-_OBJECT = msgspec.json.Decoder(_Object)
-_ROW = msgspec.json.Decoder(_Row)
-_KIND = msgspec.json.Decoder(_Kind)
-_TABLE = msgspec.json.Decoder(_Table)
 _LIST = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _META = msgspec.json.Decoder(dict[str, Any])
@@ -74,10 +54,7 @@ def single(body: bytes, shown: Predicate) -> bool:
     try:
         if protobuf.is_it(body):
             return shown(protobuf.of_object(body))
-        if _KIND.decode(body).kind == "Table":
-            rows = _TABLE.decode(body).rows or []
-            return all(shown(row.object.metadata) for row in rows)
-        return shown(_OBJECT.decode(body).metadata)
+        return all(map(shown, seen.of_each(body)))
     except (msgspec.MsgspecError, ValueError):
         return False
 
@@ -92,7 +69,7 @@ def listed(body: bytes, shown: Predicate) -> bytes:
         found.items = [item for item in found.items if _keeps_binary(item, shown)]
         return protobuf.write_list(found)
     whole = _LIST.decode(body)
-    table = _KIND.decode(body).kind == "Table"
+    table = seen.is_table(body)
     key = "rows" if table else "items"
     kept = [item for item in _ITEMS.decode(whole.get(key) or b"[]") if _keeps(item, table, shown)]
     whole[key] = msgspec.Raw(msgspec.json.encode(kept))
@@ -106,7 +83,7 @@ def listed(body: bytes, shown: Predicate) -> bytes:
 
 def _keeps(item: msgspec.Raw, table: bool, shown: Predicate) -> bool:
     try:
-        one = _ROW.decode(item).object.metadata if table else _OBJECT.decode(item).metadata
+        one = seen.of_row(item) if table else seen.of_object(item)
     except msgspec.MsgspecError:
         return False
     return shown(one)

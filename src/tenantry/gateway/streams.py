@@ -50,6 +50,10 @@ class Order:
         """Write the request's target without some of the parameters, and with others."""
         return (path or self.path).encode() + self.parameters(*drop, add=add)
 
+    def narrowed(self, selector: str) -> bytes:
+        """Write the request's target with a selector besides the caller's own."""
+        return f"{self.path}?{self.query.narrowed(selector)}".encode()
+
     def parameters(self, *drop: str, add: Sequence[tuple[str, str]] = ()) -> bytes:
         """Write what follows the path."""
         written = self.query.written(drop=drop, add=add)
@@ -166,7 +170,7 @@ async def watched(
     except errors.Refused as error:
         return status.refusal(error)
     if isinstance(wanted, decide.Filter):
-        line = f"{order.path}?{order.query.narrowed(wanted.selector)}".encode()
+        line = order.narrowed(wanted.selector)
         shown: sieve.Predicate = _everything
     else:
         line, shown = order.line("includeObject"), sieve.predicate(wanted)

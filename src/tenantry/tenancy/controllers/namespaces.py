@@ -37,6 +37,7 @@ from tenantry.tenancy import (
     status,
     takeover,
 )
+from tenantry.tenancy.policy import keys
 
 Object = dict[str, Any]
 
@@ -135,8 +136,7 @@ class NamespaceController:
         owner = self._known.directory.tenant_named(view.tenant or "") if view else None
         if view is None or owner is None or view.tenant is None:
             if view is not None and view.tenant is None:
-                found = [msgspec.json.decode(raw) for raw in self._bindings.list(name)]
-                await self._prune(name, found, {})
+                await self._prune(name, self._observed(name), {})
             return
         owner = self._known.directory.effective(owner)
         if view.tenant_uid != owner.metadata.uid:
@@ -169,10 +169,8 @@ class NamespaceController:
             self._known.directory.owners_of(owner),
             promotions.bindings(self._known.grants(owner), view.name),
         )
-        observed: dict[str, Object] = {
-            found["metadata"]["name"]: found
-            for found in map(msgspec.json.decode, self._bindings.list(view.name))
-        }
+        there = self._observed(view.name)
+        observed = {found["metadata"]["name"]: found for found in there}
         # Mostly all are in order, which needs no tasks to find out.
         open_ = [
             (binding, found)
@@ -182,7 +180,7 @@ class NamespaceController:
         done = await asyncio.gather(
             *(self._grant(binding, found) for binding, found in open_), return_exceptions=True
         )
-        await self._prune(view.name, observed.values(), wanted)
+        await self._prune(view.name, there, wanted)
         for (binding, _), outcome in zip(open_, done, strict=True):
             if isinstance(outcome, BaseException):
                 raise worded(outcome, binding["roleRef"]["name"])
@@ -206,15 +204,17 @@ class NamespaceController:
                 await self._applier.delete(resources.ROLE_BINDINGS, key, uid=uid)
             await self._applier.apply(resources.ROLE_BINDINGS, binding, None)
 
+    def _observed(self, namespace: str) -> list[Object]:
+        return [msgspec.json.decode(raw) for raw in self._bindings.list(namespace)]
+
     async def _prune(
         self, namespace: str, observed: Iterable[Object], wanted: dict[str, Object]
     ) -> None:
         """Delete the bindings we made that are not wanted any more, and only those."""
         ours = [
-            binding
-            for binding in observed
-            for found in (binding["metadata"],)
-            if bindings.is_ours(found["name"], found.get("labels") or {})
+            one
+            for one in observed
+            if bindings.is_ours(one["metadata"]["name"], keys.of(one, keys.LABELS))
         ]
         keep = {(namespace, name) for name in wanted}
         await self._applier.prune(resources.ROLE_BINDINGS, ours, keep)
