@@ -1,6 +1,6 @@
 """Measure what `benchmarks.gateway` does not: reviews, rules, nodes, a mix, bursts, watches, workers.
 
-    python -m benchmarks.gateway_more [--json FILE] [--seconds S] [--rounds N]
+    python -m benchmarks.gateway_more [--json FILE] [--seconds S] [--rounds N] [--scenario NAME ...]
 
 Same population, same ways, in turn. Added latency is at half of what the gateway can: so many
 requests a second are begun, whether or not earlier ones are answered.
@@ -316,45 +316,69 @@ def medians(samples: dict[str, list[Object]]) -> Object:
     return found
 
 
-def run(world: gateway.World, *, seconds: float, rounds: int, watches: int) -> Object:
+#: What is measured besides what `asked` lists.
+OTHERS = ("burst-200", "half-load", "workers", "reviews", "watches")
+
+
+def run(
+    world: gateway.World, chosen: Sequence[str], *, seconds: float, rounds: int, watches: int
+) -> Object:
     result: Object = {}
     ways, tls, server = world.ways, world.tls, world.server
 
-    def measured(name: str, chosen: list[gateway.Way], work: Callable[[gateway.Way], Any]) -> None:
+    def measured(name: str, among: list[gateway.Way], work: Callable[[gateway.Way], Any]) -> None:
         print(f"\n{name}")
-        samples: dict[str, list[Object]] = {way.name: [] for way in chosen}
+        samples: dict[str, list[Object]] = {way.name: [] for way in among}
         for turn in range(rounds):
-            for way in chosen if turn % 2 == 0 else chosen[::-1]:
+            for way in among if turn % 2 == 0 else among[::-1]:
                 do = functools.partial(work, way)
                 samples[way.name].append(told(way, server, lambda do=do: played(do())))  # type: ignore[misc]
         result[name] = medians(samples)
 
-    every = list(ways.values())
-    for name, (asks, connections) in asked().items():
-        work = functools.partial(
+    def asking(asks: Sequence[Ask], connections: int) -> Callable[[gateway.Way], Any]:
+        return functools.partial(
             closed, asks=asks, tls=tls, seconds=seconds, connections=connections
         )
-        measured(name, every, work)
+
+    every = list(ways.values())
+    for name, (asks, connections) in asked().items():
+        if name in chosen:
+            measured(name, every, asking(asks, connections))
     inside = Ask(gateway.scenarios()[2].path)
-    measured("burst-200", every, functools.partial(burst, ask=inside, tls=tls, count=200))
-    half = result["mix-16"]["gateway"]["rate"] / 2
-    # A percentile of few requests would be one hiccup of the machine.
-    pace = functools.partial(paced, ask=inside, tls=tls, seconds=4 * seconds, rate=half)
-    measured(f"half-load ({half:.0f}/s)", every[:3], pace)
-    with workers(world, 1) as one, workers(world, 2) as two:
-        work = functools.partial(closed, asks=[inside], tls=tls, seconds=seconds, connections=32)
-        for way in (one, two):
-            # Their connections to the API server, which all later requests use.
-            played(work(way))
-        measured("workers", [one, two], work)
-    result["reviews_made"] = gateway_calls.counted(world, asked(), connect)
-    print("\nwatches")
-    result["watches"] = {
-        name: played(events(world, ways[name], count=watches, seconds=3.0))
-        for name in ("gateway", "go", "relay")
-    }
-    print(result["watches"])
+    if "burst-200" in chosen:
+        measured("burst-200", every, functools.partial(burst, ask=inside, tls=tls, count=200))
+    if "half-load" in chosen:
+        # Half of what the gateway can do of a mix.
+        asks, connections = asked()["mix-16"]
+        way = ways["gateway"]
+        mixed = told(way, server, lambda: played(asking(asks, connections)(way)))
+        half = mixed["rate"] / 2
+        # A percentile of few requests would be one hiccup of the machine.
+        pace = functools.partial(paced, ask=inside, tls=tls, seconds=4 * seconds, rate=half)
+        measured(f"half-load ({half:.0f}/s)", every[:3], pace)
+    if "workers" in chosen:
+        with workers(world, 1) as one, workers(world, 2) as two:
+            work = asking([inside], 32)
+            for way in (one, two):
+                # Their connections to the API server, which all later requests use.
+                played(work(way))
+            measured("workers", [one, two], work)
+    if "reviews" in chosen:
+        result["reviews_made"] = gateway_calls.counted(world, asked(), connect)
+    if "watches" in chosen:
+        result["watches"] = watched(world, count=watches, rounds=rounds)
     return result
+
+
+def watched(world: gateway.World, *, count: int, rounds: int) -> Object:
+    """Return medians of what an event costs, in turn."""
+    print("\nwatches")
+    among = [world.ways[name] for name in ("gateway", "go", "relay")]
+    samples: dict[str, list[Object]] = {way.name: [] for way in among}
+    for turn in range(rounds):
+        for way in among if turn % 2 == 0 else among[::-1]:
+            samples[way.name].append(played(events(world, way, count=count, seconds=3.0)))
+    return medians(samples)
 
 
 def main() -> None:
@@ -363,7 +387,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--watches", type=int, default=500)
+    parser.add_argument("--scenario", action="append", choices=[*asked(), *OTHERS])
     options = parser.parse_args()
+    chosen = options.scenario or [*asked(), *OTHERS]
     machine = measuring.machine()
     with gateway.built() as baseline, tempfile.TemporaryDirectory() as folder:
         world = gateway.World(pathlib.Path(folder), baseline)
@@ -372,7 +398,11 @@ def main() -> None:
             # Discovery, the rule and the tenant's nodes have to arrive.
             time.sleep(2)
             result = run(
-                world, seconds=options.seconds, rounds=options.rounds, watches=options.watches
+                world,
+                chosen,
+                seconds=options.seconds,
+                rounds=options.rounds,
+                watches=options.watches,
             )
         finally:
             world.close()
