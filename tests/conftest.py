@@ -17,9 +17,10 @@ from tenantry.local import testing
 # a loop that nobody closes.
 asyncio.set_event_loop(None)
 
-# The servers and kubectl are Go; memory is plentiful here and collecting garbage less often saves
-# a third of what an API server costs.
-os.environ.setdefault("GOGC", "400")
+# The servers and kubectl are Go; memory is plentiful here, and collecting garbage only above a limit
+# saves a third of what an API server costs.
+os.environ.setdefault("GOGC", "off")
+os.environ.setdefault("GOMEMLIMIT", "1GiB")
 
 #: Directories whose tests share a control plane, or a whole platform on one: each group runs in one
 #: worker, else every worker would start them all. They take longest, so they begin first.

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import click.testing
 import pytest
-import yaml
 from tests.gateway import metrics
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.apps import hooks, installation
 from tenantry.cli import main
+from tenantry.core import yamls
 from tenantry.kube import client as kube
 from tenantry.kube import errors as kube_errors
 from tenantry.local import kubeconfig, testing
@@ -32,7 +32,7 @@ NAMESPACE = "tenancy"
 def printed(*args: str) -> list[Object]:
     result = click.testing.CliRunner().invoke(main.command, ["manifests", *args])
     assert result.exit_code == 0, result.output
-    return [obj for obj in yaml.safe_load_all(result.output) if obj]
+    return yamls.read(result.output)
 
 
 def of(objects: list[Object], kind: str) -> dict[str, Object]:
@@ -47,7 +47,7 @@ class Cluster:
         self.folder = folder
         self.address = metrics.address()
         self.objects = printed("--namespace", NAMESPACE)
-        self.text = yaml.safe_dump_all(self.objects)
+        self.text = yamls.write(*self.objects)
         self._running: list[harness.Process] = []
 
     def apply(self, *args: str) -> subprocess.CompletedProcess[str]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import click.testing
 import pytest
-import yaml
 
 from tenantry.apps import hooks, installation
 from tenantry.cli import main
-from tenantry.core import errors
+from tenantry.core import errors, yamls
 
 Object = dict[str, Any]
 
@@ -18,19 +18,22 @@ Object = dict[str, Any]
 def printed(*args: str) -> list[Object]:
     result = click.testing.CliRunner().invoke(main.command, ["manifests", *args])
     assert result.exit_code == 0, result.output
-    return [obj for obj in yaml.safe_load_all(result.output) if obj]
+    return yamls.read(result.output)
 
 
 def of(objects: list[Object], kind: str) -> dict[str, Object]:
     return {obj["metadata"]["name"]: obj for obj in objects if obj["kind"] == kind}
 
 
-class TestPrinted:
-    OBJECTS = printed("--namespace", "own", "--image", "r.example.com/t:9", "--replicas", "3",
-                      "--gateway-secret", "front")  # fmt: skip
+@functools.cache
+def everything() -> list[Object]:
+    return printed("--namespace", "own", "--image", "r.example.com/t:9", "--replicas", "3",
+                   "--gateway-secret", "front")  # fmt: skip
 
+
+class TestPrinted:
     def test_roles_run_as_nobody_with_accounts_of_their_own(self) -> None:
-        made = of(self.OBJECTS, "Deployment")
+        made = of(everything(), "Deployment")
         assert {
             name: (one["spec"]["replicas"], pod["serviceAccountName"], container["image"])
             for name, one in made.items()
@@ -53,8 +56,8 @@ class TestPrinted:
             assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "probes"}
 
     def test_replicas_keep_apart_and_one_goes_at_a_time(self) -> None:
-        budgets = of(self.OBJECTS, "PodDisruptionBudget")
-        for name, one in of(self.OBJECTS, "Deployment").items():
+        budgets = of(everything(), "PodDisruptionBudget")
+        for name, one in of(everything(), "Deployment").items():
             labels = {"app.kubernetes.io/name": name}
             assert one["spec"]["selector"] == {"matchLabels": labels}
             assert labels.items() <= one["spec"]["template"]["metadata"]["labels"].items()
@@ -68,13 +71,13 @@ class TestPrinted:
             }
 
     def test_everything_lies_in_the_namespace(self) -> None:
-        spaces = {obj["metadata"].get("namespace", "own") for obj in self.OBJECTS}
+        spaces = {obj["metadata"].get("namespace", "own") for obj in everything()}
         assert spaces == {"own"}
-        assert self.OBJECTS[0] == {
+        assert everything()[0] == {
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "own"}
         }  # fmt: skip
         for kind in ("Validating", "Mutating"):
-            (one,) = of(self.OBJECTS, f"{kind}WebhookConfiguration").values()
+            (one,) = of(everything(), f"{kind}WebhookConfiguration").values()
             for hook in one["webhooks"]:
                 service = hook["clientConfig"]["service"]
                 assert (service["namespace"], service["name"]) == ("own", hooks.SERVICE)

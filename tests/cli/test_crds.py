@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from click import testing as click_testing
 
 from tenantry.cli import crds, main
+from tenantry.core import yamls
 from tenantry.local import testing
 
 
@@ -16,9 +16,9 @@ def test_what_is_bundled_can_be_listed_and_printed() -> None:
     names = {crd["metadata"]["name"] for crd in json.loads(listed.output)["items"]}
     assert "tenants.capsule.clastix.io" in names
     printed = click_testing.CliRunner().invoke(main.command, ["crds", "print"])
-    assert {crd["metadata"]["name"] for crd in yaml.safe_load_all(printed.output)} == names
+    assert {crd["metadata"]["name"] for crd in yamls.read(printed.output)} == names
     roles = click_testing.CliRunner().invoke(main.command, ["crds", "print", "--rbac"])
-    assert "ClusterRole" in {obj["kind"] for obj in yaml.safe_load_all(roles.output)}
+    assert "ClusterRole" in {obj["kind"] for obj in yamls.read(roles.output)}
 
 
 @pytest.mark.plane

@@ -10,7 +10,7 @@ import yaml
 
 from tenantry.apps import permissions
 from tenantry.cli import local, main
-from tenantry.core import clock
+from tenantry.core import clock, yamls
 from tenantry.local import credentials, plan, state, status
 
 
@@ -227,7 +227,7 @@ def test_tenantrys_own_roles_fit_the_plan(monkeypatch: pytest.MonkeyPatch) -> No
         for text in (*role.argv, role.ready, *role.env.values()):
             assert "{" not in plan.filled(text, role, described, paths)
         assert role.service_account in permissions.ROLES, "it would have no rights"
-    given = [obj for path in manifests for obj in yaml.safe_load_all(Path(path).read_text())]
+    given = [obj for path in manifests for obj in yamls.read(Path(path).read_text())]
     accounts = {
         (obj["metadata"]["namespace"], obj["metadata"]["name"])
         for obj in given

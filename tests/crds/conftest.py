@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tenantry.core import yamls
 from tenantry.local import testing
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +45,7 @@ def manifests() -> list[dict[str, Any]]:
     return [
         document
         for path in sorted((ROOT / "tests" / "fixtures" / "capsule").glob("*.yaml"))
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+        for document in yamls.read(path.read_text(encoding="utf-8"))
     ]
 
 

@@ -16,13 +16,13 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
+from tenantry.core import yamls
 from tenantry.scheduler.engine import config, specs, status
 from tenantry.scheduler.scenarios import world
 
 FILE = pathlib.Path(__file__).parents[1] / "fixtures" / "scheduler" / "derived.yaml"
-SCENARIOS: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())
+(SCENARIOS,) = yamls.read(FILE.read_text())
 _SERIES = re.compile(r"^(.*)\*(\d+)$")
 
 

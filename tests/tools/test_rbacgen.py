@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import yaml
-
 from tenantry.apps import permissions
+from tenantry.core import yamls
 
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "src" / "tenantry" / "deploy" / "rbac" / "tenantry.yaml"
@@ -27,4 +26,4 @@ def rbacgen(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_generated_file_is_current() -> None:
     found = rbacgen("--check")
     assert found.returncode == 0, "run: python tools/rbacgen"
-    assert list(yaml.safe_load_all(TARGET.read_text())) == permissions.manifests()
+    assert yamls.read(TARGET.read_text()) == permissions.manifests()

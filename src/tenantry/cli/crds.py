@@ -10,20 +10,18 @@ from typing import Any
 import click
 
 from tenantry.cli import options, printers
+from tenantry.core import yamls
 
 FIELD_MANAGER = "tenantry-install"
 
 
 def bundled(*parts: str) -> list[dict[str, Any]]:
     """Return the objects of the manifests under `deploy/`, in the order of file names."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     folder = files.files("tenantry.deploy").joinpath(*parts)
     found: list[dict[str, Any]] = []
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".yaml"):
-            found += [obj for obj in yaml.load_all(file.read_text(), loader) if obj]
+            found += yamls.read(file.read_text())
     return found
 
 
@@ -53,9 +51,7 @@ def listed(output: str) -> None:
 @click.option("--rbac", is_flag=True, help="Print service accounts and roles instead.")
 def print_(rbac: bool) -> None:
     """Print the manifests, for `kubectl apply --server-side -f -`."""
-    import yaml
-
-    click.echo(yaml.safe_dump_all(bundled("rbac" if rbac else "crds"), sort_keys=False), nl=False)
+    click.echo(yamls.write(*bundled("rbac" if rbac else "crds")), nl=False)
 
 
 @command.command("install")

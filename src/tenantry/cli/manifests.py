@@ -7,6 +7,7 @@ from importlib import metadata
 import click
 
 from tenantry.cli import crds, options
+from tenantry.core import yamls
 
 
 @click.command("manifests")
@@ -43,9 +44,6 @@ def command(
     disruption budgets and webhook configurations, in the order to create them. Controllers that
     wait for their Lease, webhooks and gateways run as any number of replicas.
     """
-    import msgspec
-    import yaml
-
     from tenantry.apps import installation
 
     chosen = installation.Options(
@@ -54,7 +52,4 @@ def command(
     made = installation.manifests(
         chosen, crds.bundled("crds") if kinds else [], registered=webhooks
     )
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    # A copy in which no two objects share a part, else YAML would name it once and refer to it.
-    apart = msgspec.json.decode(msgspec.json.encode(made))
-    click.echo(yaml.dump_all(apart, Dumper=dumper, sort_keys=False), nl=False)
+    click.echo(yamls.write(*made), nl=False)

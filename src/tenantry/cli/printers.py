@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tenantry.core import errors
+from tenantry.core import errors, yamls
 
 F = TypeVar("F", bound=Callable[..., Any])
 ACCEPTED = "json, yaml, name or jsonpath=TEMPLATE"
@@ -39,9 +39,7 @@ def formatted(value: Any, output: str) -> str:
     if output == "json":
         return json.dumps(value, indent=2, ensure_ascii=False)
     if output == "yaml":
-        import yaml
-
-        return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n")
+        return yamls.write(value).rstrip("\n")
     if output == "name":
         items = value.get("items", [value]) if isinstance(value, dict) else value
         names = [_name(item) for item in items]

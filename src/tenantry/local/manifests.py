@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from tenantry.core import yamls
 from tenantry.local import errors, plan
 
 _KWOK = "tenantry:kwok"
@@ -31,7 +32,7 @@ def own(described: plan.Plan) -> list[dict[str, Any]]:
 def read(path: Path) -> list[dict[str, Any]]:
     """Read the objects in a YAML or JSON file."""
     try:
-        documents = list(yaml.safe_load_all(path.read_text()))
+        documents = yamls.read(path.read_text())
     except OSError as err:
         raise errors.LocalError(f"cannot read manifests from {path}: {err.strerror}") from err
     except (yaml.YAMLError, UnicodeDecodeError) as err:

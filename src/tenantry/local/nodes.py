@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tenantry.core import errors as core_errors
-from tenantry.core import names
+from tenantry.core import names, yamls
 from tenantry.local import errors
 
 DEFAULT_COUNT = 3
@@ -56,7 +56,7 @@ def read(path: Path) -> tuple[dict[str, Any], ...]:
     import yaml
 
     try:
-        documents = list(yaml.safe_load_all(path.read_text()))
+        documents = yamls.read(path.read_text())
     except OSError as err:
         raise errors.LocalError(f"cannot read nodes from {path}: {err.strerror}") from err
     except (yaml.YAMLError, UnicodeDecodeError) as err:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 
 from tenantry.api.capsule import (
     configuration,
@@ -15,6 +14,7 @@ from tenantry.api.capsule import (
     tenant,
     tenant_owner,
 )
+from tenantry.core import yamls
 
 STRUCTS: dict[str, type[msgspec.Struct]] = {
     "Tenant": tenant.Tenant,
@@ -26,7 +26,7 @@ STRUCTS: dict[str, type[msgspec.Struct]] = {
 MANIFESTS = [
     document
     for path in sorted((Path(__file__).parents[2] / "fixtures" / "capsule").glob("*.yaml"))
-    for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    for document in yamls.read(path.read_text(encoding="utf-8"))
 ]
 
 

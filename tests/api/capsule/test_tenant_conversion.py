@@ -9,12 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenantry.api.capsule import constants, tenant_conversion, tenant_v1beta1
-from tenantry.core import errors
+from tenantry.core import errors, yamls
 
 Object = dict[str, Any]
 OLD, NEW = tenant_conversion.OLD, tenant_conversion.NEW
@@ -46,7 +45,7 @@ def noted(obj: Object) -> dict[str, str]:
 
 @pytest.mark.parametrize("file", ["tenant-0.11", "tenant-0.14", "tenant-minimal"])
 def test_fixtures_come_back_as_they_went(file: str) -> None:
-    for given_ in yaml.safe_load_all((FIXTURES / f"{file}.yaml").read_text()):
+    for given_ in yamls.read((FIXTURES / f"{file}.yaml").read_text()):
         there = down(given_)
         msgspec.convert(there, tenant_v1beta1.Tenant)
         assert up(there) == given_
