@@ -26,6 +26,8 @@ class Server:
         self.paths: list[str] = []
         self.version = 100
         self.under_way = self.most = 0
+        self.newest: int | None = None
+        """what its cache has; who asks for more is told to come again"""
 
     def answer(self, target: str) -> tuple[int, dict[str, Any]]:
         path, _, text = target.partition("?")
@@ -37,6 +39,8 @@ class Server:
             return 403, {"kind": "Status"}
         if "resourceVersion" in query and "continue" in query:
             return 400, {"kind": "Status", "message": "not both"}
+        if self.newest is not None and int(query.get("resourceVersion", "0")) > self.newest:
+            return 504, {"kind": "Status", "message": "Too large resource version"}
         self.version += 1
         begin = 0
         version = self.version
@@ -113,8 +117,55 @@ async def test_all_at_once_is_the_whole() -> None:
     names, metadata = read(await ask(server, "labelSelector=x", ALL))
     assert names == NAMES
     assert metadata == {"resourceVersion": "101"}
-    assert all(query == {"labelSelector": "x"} for _, query in server.asked)
+    first, *others = server.asked
+    assert first == ("a", {"labelSelector": "x"})
+    # As new as an answer that was of this moment, and so of it, too.
+    pinned = {"resourceVersion": "101", "resourceVersionMatch": "NotOlderThan"}
+    assert all(query == {"labelSelector": "x", **pinned} for _, query in others)
     assert 1 < server.most <= 8
+
+
+async def test_nobody_is_refused_for_a_version_they_did_not_ask_for() -> None:
+    server = Server(PODS)
+    server.newest = 50
+    names, _ = read(await ask(server, "", ALL))
+    assert names == NAMES
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["resourceVersion=7", "resourceVersion=0", "resourceVersion=7&resourceVersionMatch=Exact"],
+)
+async def test_who_asks_for_a_version_gets_that_everywhere(query: str) -> None:
+    server = Server(PODS)
+    await ask(server, query, ALL)
+    assert [asked for _, asked in server.asked] == [dict(parse.parse_qsl(query))] * len(ALL)
+
+
+async def test_a_version_is_not_taken_from_who_refuses() -> None:
+    server = Server(PODS, forbidden=["a"])
+    names, _ = read(await ask(server, "", ALL))
+    assert names == [name for name in NAMES if not name.startswith("a")]
+    assert all("resourceVersion" not in query for _, query in server.asked)
+
+
+async def test_later_pages_are_no_older_than_the_first() -> None:
+    server = Server(PODS)
+    token = pages.Token("c", "", "101").written()
+    read(await ask(server, f"limit=500&continue={token}", ALL))
+    assert {query["resourceVersion"] for _, query in server.asked} == {"101"}
+
+
+async def test_a_page_is_not_asked_of_many_more_than_have_room() -> None:
+    """What would be read in vain is the API server's work."""
+    server = Server({f"n{number:03}": 5 for number in range(100)})
+    names, metadata = read(await ask(server, "limit=50", sorted(server.pods)))
+    assert len(names) == 50
+    assert metadata["continue"]
+    assert len(server.asked) <= 18
+    empty = Server({f"n{number:03}": 0 for number in range(100)})
+    read(await ask(empty, "limit=500", sorted(empty.pods)))
+    assert len(empty.asked) == 100
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 10, 11, 50, 51, 500])

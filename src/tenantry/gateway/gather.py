@@ -1,14 +1,24 @@
-"""Lists of all of a caller's namespaces, each listed in the caller's own name."""
+"""Lists of all of a caller's namespaces, each listed in the caller's own name.
+
+The first is asked before the others, which then need be no older than its answer. So the API server
+asks etcd once for what is newest, and waits once for its cache to have it, not for each of them.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
-from tenantry.gateway import decide, errors, merge, pages, paths, status, streams
+from tenantry.gateway import decide, errors, formats, merge, pages, paths, status, streams
 from tenantry.httpproxy import exchange, fetch, heads
 
-#: Namespaces that one request lists at a time.
+#: Connections over which one request lists.
 _AT_ONCE = 8
+#: Namespaces of a page that are asked at a time, when there seems to be room for so many.
+_MOST_AHEAD = 32
+_MATCH = "resourceVersionMatch"
+#: What an answer to somebody who did not ask for a version can be.
+_EXPECTED = frozenset((200, 403))
 
 
 class _AnswerError(Exception):
@@ -30,7 +40,12 @@ class _Gathering:
         text = order.query.first("continue")
         self._from = pages.read(text) if text else None
         self._limit = pages.limit(order.query)
-        self._queries: dict[int, bytes] = {}
+        self._queries: dict[tuple[int, str], bytes] = {}
+        self._asked = 0
+        # Whoever asks for a version gets that, and native pages are of the first one's time.
+        versioned = order.query.first("resourceVersion") or order.query.first(_MATCH)
+        self._pins = not versioned
+        self._least = self._from.version if self._from is not None and self._pins else ""
         self.head: heads.ResponseHead | None = None
         self.parts: list[merge.Part] = []
         self.more = ""
@@ -47,15 +62,13 @@ class _Gathering:
         """
         begin = self._from
         names = [name for name in namespaces if begin is None or name >= begin.namespace]
-        if not self._limit:
-            self.parts = [part for part in await self._each(names, 0) if part is not None]
-            return
-        left = self._limit
-        for index in range(0, len(names), _AT_ONCE):
-            batch = names[index : index + _AT_ONCE]
+        left = self._limit or sys.maxsize
+        while names:
             if left <= 0:
-                self._ends_before(batch[0])
+                self._ends_before(names[0])
                 return
+            count = self._ahead(left)
+            batch, names = names[:count], names[count:]
             for name, listed in zip(batch, await self._each(batch, left), strict=True):
                 part = listed
                 if part is not None and left <= 0:
@@ -63,7 +76,7 @@ class _Gathering:
                     return
                 if part is not None and part.count > left:
                     # There was room for more when it was asked for.
-                    (part,) = await self._each([name], left)
+                    (part,) = await self._each([name], left, pinned=False)
                 if part is None:
                     continue
                 self.parts.append(part)
@@ -72,35 +85,62 @@ class _Gathering:
                     self._ends_before(name, part.more)
                     return
 
+    def _ahead(self, left: int) -> int:
+        """Return how many namespaces to ask next: as many as seem to have room."""
+        if self._pins and not self._asked:
+            return 1
+        if not self._limit:
+            return sys.maxsize
+        found = self._limit - left
+        return min(_MOST_AHEAD, max(_AT_ONCE, left * self._asked // max(1, found)))
+
     def _ends_before(self, namespace: str, inner: str = "") -> None:
         self.more = pages.Token(namespace, inner, self.version).written()
 
-    async def _each(self, names: Sequence[str], limit: int) -> list[merge.Part | None]:
-        lines = [self._line(name, limit) for name in names]
-        answers = await fetch.several(
+    async def _each(
+        self, names: Sequence[str], left: int, *, pinned: bool = True
+    ) -> list[merge.Part | None]:
+        limit = left if self._limit else 0
+        least = self._least if pinned else ""
+        answers = await self._ask([self._line(name, limit, least) for name in names])
+        odd = [index for index, (head, _) in enumerate(answers) if head.status not in _EXPECTED]
+        if odd and least:
+            # Nobody but us asked for that version: a server may not have it yet.
+            again = await self._ask([self._line(names[index], limit, "") for index in odd])
+            for index, answer in zip(odd, again, strict=True):
+                answers[index] = answer
+        self._asked += len(names)
+        parts = [self._part(head, body) for head, body in answers]
+        if self._pins and not self._least:
+            version = merge.oldest(part.version for part in parts if part is not None)
+            self._least = version if version.isdigit() and version != "0" else ""
+        return parts
+
+    async def _ask(self, lines: Sequence[bytes]) -> list[tuple[heads.ResponseHead, bytes]]:
+        return await fetch.several(
             self._order.server,
             lines,
             self._order.headers,
             at_once=_AT_ONCE,
             limit=streams.LIST_LIMIT - self._size,
         )
-        return [self._part(head, body) for head, body in answers]
 
-    def _line(self, namespace: str, limit: int) -> bytes:
+    def _line(self, namespace: str, limit: int, least: str) -> bytes:
         begin = self._from
         inner = begin.inner if begin is not None and begin.namespace == namespace else ""
         path = f"{self._before}/{namespace}/{self._after}"
-        if not inner:
-            query = self._queries.get(limit)
-            if query is None:
-                add = [("limit", str(limit) if limit else "")]
-                query = self._order.parameters(*streams.PAGING, add=add)
-                self._queries[limit] = query
-            return path.encode() + query
-        add = [("limit", str(limit) if limit else ""), ("continue", inner)]
-        # A page that goes on says by itself of which version it is.
-        drop = (*streams.PAGING, "resourceVersion", "resourceVersionMatch")
-        return self._order.line(*drop, path=path, add=add)
+        add = [("limit", str(limit) if limit else "")]
+        if inner:
+            # A page that goes on says by itself of which version it is.
+            drop = (*streams.PAGING, "resourceVersion", _MATCH)
+            return self._order.line(*drop, path=path, add=[*add, ("continue", inner)])
+        query = self._queries.get((limit, least))
+        if query is None:
+            if least:
+                add += [("resourceVersion", least), (_MATCH, "NotOlderThan")]
+            query = self._order.parameters(*streams.PAGING, add=add)
+            self._queries[(limit, least)] = query
+        return path.encode() + query
 
     def _part(self, head: heads.ResponseHead, body: bytes) -> merge.Part | None:
         self._size += len(body)
@@ -130,10 +170,11 @@ async def gathered(
         return status.refusal(error)
     except _AnswerError as found:
         return found.answer
+    form, version = formats.of_empty(order.headers) if not gathering.parts else ("", "")
     body = merge.whole(
         gathering.parts,
-        kind=kind,
-        api_version=f"{target.group}/{target.version}".lstrip("/"),
+        kind=form or kind,
+        api_version=version or f"{target.group}/{target.version}".lstrip("/"),
         version=gathering.version,
         more=gathering.more,
     )

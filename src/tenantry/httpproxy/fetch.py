@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +12,8 @@ from tenantry.httpproxy import errors, heads, upstream
 
 #: Bytes read ahead of the reader.
 _AHEAD = 256 * 1024
+#: Requests sent over one connection before the first is answered.
+_MOST_SENT = 16
 
 
 class Fetch:
@@ -176,15 +178,19 @@ async def several(
 ) -> list[tuple[heads.ResponseHead, bytes]]:
     """GET many things of one server, some at a time; return their heads and bodies in order.
 
-    It takes no task and no timer for each of them, which is most of what a small answer costs.
+    What a small answer costs are tasks, timers and system calls: here are none of the former for
+    each, and a connection is sent several requests at once, to be answered one after the other.
 
+    :param at_once: over so many connections
     :param limit: for all bodies together
     :raises TooLargeError: beyond it
     :raises UpstreamUnavailableError: when nothing was sent
     :raises UpstreamBrokenError: when an answer did not come, or not in time
     """
     batch = _Batch(server, targets, headers, limit)
-    lanes = [_Lane(batch) for _ in range(min(at_once, len(targets)))]
+    count = min(at_once, len(targets))
+    most = min(_MOST_SENT, -(-len(targets) // count)) if count else 0
+    lanes = [_Lane(batch, most) for _ in range(count)]
     try:
         for lane in lanes:
             lane.next()
@@ -209,7 +215,7 @@ class _Batch:
         limit: int,
     ) -> None:
         self.server = server
-        self.waiting: Iterator[tuple[int, bytes]] = iter(enumerate(targets))
+        self.waiting = deque(enumerate(targets))
         self.found: list[tuple[heads.ResponseHead, bytes] | None] = [None] * len(targets)
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._headers = headers
@@ -243,33 +249,31 @@ class _Batch:
 
 
 class _Lane:
-    """Asks for one thing after another, over whatever connection is free."""
+    """Asks for some things after others, over whatever connection is free."""
 
     decode = True
 
-    def __init__(self, batch: _Batch) -> None:
+    def __init__(self, batch: _Batch, most: int) -> None:
         self._batch = batch
-        self._index = 0
-        self._target = b""
+        self._most = most
+        self._asked: deque[tuple[int, bytes]] = deque()
         self._head: heads.ResponseHead | None = None
         self._pieces: list[bytes] = []
         self._connection: upstream.Connection | None = None
-        self._reused = False
+        self._repeats = False
         self._connecting: asyncio.Task[None] | None = None
 
     def next(self) -> None:
         """Ask for what is next, if there is anything."""
         self._connection = None
-        if self._batch.over.done():
+        waiting = self._batch.waiting
+        if self._batch.over.done() or not waiting:
             return
-        found = next(self._batch.waiting, None)
-        if found is None:
-            return
-        self._index, self._target = found
+        self._asked.extend(waiting.popleft() for _ in range(min(self._most, len(waiting))))
         connection = self._batch.server.idle()
         if connection is not None:
-            self._reused = True
-            self._begin(connection)
+            # A server may close an idle connection just as it is used again.
+            self._begin(connection, repeats=True)
         else:
             self._connect()
 
@@ -281,7 +285,6 @@ class _Lane:
             self._connection.abandon()
 
     def _connect(self) -> None:
-        self._reused = False
         self._connecting = asyncio.get_running_loop().create_task(self._open())
 
     async def _open(self) -> None:
@@ -291,13 +294,16 @@ class _Lane:
             self._batch.failed(error)
             return
         self._connecting = None
-        self._begin(connection)
+        self._begin(connection, repeats=False)
 
-    def _begin(self, connection: upstream.Connection) -> None:
+    def _begin(self, connection: upstream.Connection, *, repeats: bool) -> None:
         self._connection = connection
+        self._repeats = repeats
         self._head, self._pieces = None, []
-        request = self._batch.request(self._target, connection.address)
-        connection.begin(self, request, to_head=False, complete=True)
+        request, address = self._batch.request, connection.address
+        requests = b"".join([request(target, address) for _, target in self._asked])
+        count = len(self._asked)
+        connection.begin(self, requests, to_head=False, complete=True, answers=count)
 
     # As a consumer.
 
@@ -311,14 +317,18 @@ class _Lane:
 
     def response_ended(self) -> None:
         assert self._head is not None
-        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._batch.answered(self._index, self._head, body)
-        self.next()
+        index, _ = self._asked.popleft()
+        head, body = self._head, b"".join(self._pieces)
+        self._head, self._pieces = None, []
+        # It may also close one that it has answered something on.
+        self._repeats = True
+        self._batch.answered(index, head, body)
+        if not self._asked:
+            self.next()
 
     def response_failed(self, error: errors.ProxyError) -> None:
-        connection, self._connection = self._connection, None
-        if self._reused and connection is not None and not connection.answered:
-            # A server may close an idle connection just as it is used again.
+        self._connection = None
+        if self._repeats and self._head is None:
             self._connect()
         else:
             self._batch.failed(error)

@@ -65,6 +65,7 @@ class Connection:
         self._head: heads.ResponseHead | None = None
         self._framer: framing.Framer | None = None
         self._to_head = False
+        self._owed = 0
         self._request_done = True
         self._answered = False
         self.idle_since = 0.0
@@ -72,10 +73,16 @@ class Connection:
 
     # As an exchange sees it.
 
-    def begin(self, consumer: Consumer, head: bytes, *, to_head: bool, complete: bool) -> None:
-        """Send a request's head (and body, when it is `complete` already)."""
+    def begin(
+        self, consumer: Consumer, head: bytes, *, to_head: bool, complete: bool, answers: int = 1
+    ) -> None:
+        """Send a request's head (and body, when it is `complete` already).
+
+        :param answers: how many come; more than one when `head` is as many requests
+        """
         assert self.transport is not None
         self._consumer = consumer
+        self._owed = answers
         self._to_head = to_head
         self._request_done = complete
         self._answered = False
@@ -161,51 +168,77 @@ class Connection:
             self._fail(errors.UpstreamBrokenError(error.reason))
 
     def _receive(self, consumer: Consumer, data: bytes) -> None:
-        begun = False
-        while self._framer is None:
-            self._buffer += data
-            end = self._buffer.find(heads.END)
-            if end < 0:
-                if len(self._buffer) > _HEAD_LIMIT:
-                    raise errors.BadMessageError("response head is too long")
-                return
-            block, data = self._buffer[: end + 4], self._buffer[end + 4 :]
-            self._buffer = b""
-            head = heads.parse_response(block, to_head=self._to_head)
-            begun = True
-            if head.status == 101:
-                self._head, self._framer = head, framing.UntilClose()
-            elif head.status >= 200:
-                self._head = head
-                self._framer = framing.framer(length=head.length, chunked=head.chunked)
-            consumer.response_started(head)
-            if self._consumer is not consumer:
-                return
-            if head.status < 200 and head.status != 101 and not data:
-                return
-        framer = self._framer
+        at, more = 0, True
+        while more:
+            begun = self._framer is None
+            if begun:
+                if self._buffer:
+                    data, at, self._buffer = self._buffer + data[at:], 0, b""
+                end = data.find(heads.END, at) + len(heads.END)
+                if end < len(heads.END):
+                    self._buffer = data[at:]
+                    if len(self._buffer) > _HEAD_LIMIT:
+                        raise errors.BadMessageError("response head is too long")
+                    return
+                self._started(consumer, data[at:end])
+                at = end
+                if self._consumer is not consumer:
+                    return
+            framer = self._framer
+            if framer is not None:
+                end = self._body(consumer, framer, data, at, begun=begun)
+                extra, at = end < len(data), end
+                if self._consumer is not consumer or not framer.done:
+                    return
+                if not self._ended(consumer, extra=extra):
+                    return
+            more = at < len(data)
+
+    def _started(self, consumer: Consumer, block: bytes) -> None:
+        head = heads.parse_response(block, to_head=self._to_head)
+        if head.status == 101:
+            self._head, self._framer = head, framing.UntilClose()
+        elif head.status >= 200:
+            self._head = head
+            self._framer = framing.framer(length=head.length, chunked=head.chunked)
+        consumer.response_started(head)
+
+    @staticmethod
+    def _body(
+        consumer: Consumer, framer: framing.Framer, data: bytes, at: int, *, begun: bool
+    ) -> int:
+        """Hand over what belongs to the body; return where it ends."""
         if consumer.decode:
             sink: list[bytes] = []
-            end = framer.feed(data, 0, sink)
+            end = framer.feed(data, at, sink)
             if sink:
                 consumer.response_body(b"".join(sink))
         else:
-            end = framer.feed(data)
-            if end or begun:
-                consumer.response_body(data if end == len(data) else data[:end])
-        if self._consumer is consumer and framer.done:
-            self._ended(consumer, extra=end < len(data))
+            end = framer.feed(data, at)
+            if end > at or begun:
+                consumer.response_body(data[at:end])
+        return end
 
-    def _ended(self, consumer: Consumer, *, extra: bool) -> None:
+    def _ended(self, consumer: Consumer, *, extra: bool) -> bool:
+        """Note the end of an answer; tell whether the consumer is owed another one."""
         assert self._head is not None
-        reusable = self._head.keep and self._request_done and not extra
+        self._owed -= 1
+        owed, keep = self._owed, self._head.keep
+        if owed and keep:
+            self._head = self._framer = None
+            consumer.response_ended()
+            return self._consumer is consumer
         self._consumer = None
         self.used = True
-        if reusable:
+        if keep and self._request_done and not extra:
+            # Whoever hears of the end may take it again at once.
             self._owner.release(self)
         else:
             self.kill()
         consumer.response_ended()
+        if owed:
+            consumer.response_failed(errors.UpstreamBrokenError("closed early"))
+        return False
 
     def eof_received(self) -> bool:
         consumer = self._consumer
