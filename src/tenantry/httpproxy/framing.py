@@ -12,6 +12,7 @@ from typing import Protocol
 from tenantry.httpproxy import errors
 
 _SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}\r\n")
+LAST_CHUNK = b"0\r\n\r\n"
 #: The longest legal size line.
 _LONGEST = 10
 
@@ -96,6 +97,10 @@ class Chunked:
                     self._state = "after"
                 position = end
                 continue
+            if self._state == "size" and not self._line and data.startswith(LAST_CHUNK, position):
+                # How most bodies end.
+                self._state = "done"
+                return position + len(LAST_CHUNK)
             end = data.find(b"\n", position) + 1
             if end and not self._line and self._state == "size":
                 # What events are: a chunk that came as a whole.
@@ -147,6 +152,3 @@ def framer(*, length: int | None, chunked: bool) -> Framer:
 def chunk(data: bytes) -> bytes:
     """Frame payload as one chunk."""
     return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-LAST_CHUNK = b"0\r\n\r\n"
