@@ -143,6 +143,37 @@ async def test_the_first_pod_of_a_tenant_that_the_watches_have_not_told_of(
     assert cluster.asked == ["get namespaces prod", "get tenants oil", "get priorityclasses gold"]
 
 
+async def test_a_namespace_that_joined_a_tenant_without_the_watches_telling(
+    cluster: Cluster,
+) -> None:
+    cluster.remember()
+    plain = {"metadata": {"name": "prod"}}
+    cluster.directory.namespace_changed(
+        "prod", directory.namespace_view(msgspec.json.encode(plain))
+    )
+    assert "registry is forbidden" in await judged(cluster, "e.io/a")
+    # Memory is behind, so what it knows of the tenant may be as old.
+    assert cluster.asked == ["get namespaces prod", "get tenants oil"]
+
+
+async def test_rules_older_than_the_first_namespace_are_not_the_rules(cluster: Cluster) -> None:
+    cluster.remember()
+    cluster.directory.namespace_changed("prod", None)
+    metadata = {"name": "oil", "uid": "u1", "generation": 2}
+    stricter = {"metadata": metadata, "spec": {"containerRegistries": {"allowed": ["s.io"]}}}
+    cluster.store(capsule.TENANTS, stricter)
+    assert "registry is forbidden" in await judged(cluster, "r.io/a")
+
+
+async def test_a_namespace_that_was_ending_may_be_another_by_now(cluster: Cluster) -> None:
+    cluster.remember()
+    ending = {"metadata": {"name": "prod", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    cluster.directory.namespace_changed(
+        "prod", directory.namespace_view(msgspec.json.encode(ending))
+    )
+    assert "registry is forbidden" in await judged(cluster, "e.io/a")
+
+
 async def test_a_class_that_does_not_exist_is_looked_for_once(cluster: Cluster) -> None:
     cluster.remember()
     assert "Priority Class ghost is forbidden" in await judged(cluster, "r.io/a", "ghost")

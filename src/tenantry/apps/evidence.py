@@ -227,11 +227,10 @@ class Gatherer:
         self, review: admission.Review, requester: identity.Requester, *, proposing: bool
     ) -> evidence.Evidence:
         index = self._known.directory
-        view = await self._namespace(review.namespace) if review.namespace else None
+        view, read = await self._place(review.namespace)
         name = view.tenant if view is not None else None
-        account = requester.service_account
-        home_view = await self._namespace(account[0]) if account is not None else None
-        home = home_view.tenant if home_view is not None else None
+        owner = await self._owner(name, read=read) if name is not None else None
+        home = await self._home_remembered(requester, review.namespace, name)
         found = await self._named([name]) if name is not None and _ownership(review) else []
         known = evidence.Evidence(
             requester=requester,
@@ -242,49 +241,52 @@ class Gatherer:
             owners_of=lambda owner: owners.owners(owner, index.config, index.tenant_owners()),
             tenant_name=name,
             home=home,
-            cordoned=self._cordoned(view),
+            cordoned=_cordoned(view, owner),
             leaving=bool(review.namespace) and (view is None or view.terminating),
             occupied=view is not None and occupied(view),
             is_controller=requester.name in self._controllers,
         )
-        if self._content is None or view is None or name is None or review.operation == "DELETE":
+        if self._content is None or view is None or owner is None or review.operation == "DELETE":
             return known
-        return await self._with_policy(review, known, view, self._content, proposing=proposing)
-
-    async def _with_policy(
-        self,
-        review: admission.Review,
-        known: evidence.Evidence,
-        view: directory.NamespaceView,
-        content: policies.Policies,
-        *,
-        proposing: bool,
-    ) -> evidence.Evidence:
-        """Add what may be in the namespace; a tenant that memory has not heard of is read."""
-        index, name = self._known.directory, view.tenant or ""
-        owner = index.tenant_named(name) or await self._one(name)
-        if owner is None:
-            return known
-        policy = content.of(owner, view)
+        policy = self._content.of(owner, view)
         return dataclasses.replace(
             known,
             policy=policy,
             node_selector=owner.spec.node_selector,
-            around=await content.around(review, policy, proposing=proposing),
-            owns=lambda: owners.is_owner(index.owners_of(owner), known.requester),
+            around=await self._content.around(review, policy, proposing=proposing),
+            owns=lambda: owners.is_owner(index.owners_of(owner), requester),
         )
 
-    def _cordoned(self, view: directory.NamespaceView | None) -> bool:
-        if view is None:
-            return False
-        owner = self._known.directory.tenant_named(view.tenant or "")
-        frozen = owner is not None and owner.spec.cordoned
-        return frozen or view.labels.get(constants.CORDONED_LABEL) == constants.TRUE
+    async def _place(self, name: str) -> tuple[directory.NamespaceView | None, bool]:
+        """Return the namespace of a review, and whether memory was not enough for that.
 
-    async def _namespace(self, name: str) -> directory.NamespaceView | None:
-        """Ask memory, and the API server about a namespace that memory has not heard of."""
-        view = self._known.directory.namespace(name)
-        return view if view is not None else await self._read_namespace(name)
+        We are asked about the content of tenants' namespaces. One that memory has not heard of,
+        takes for nobody's or saw ending may be a tenant's by now, so it is read.
+        """
+        view = self._known.directory.namespace(name) if name else None
+        if not name or (view is not None and view.tenant is not None and not view.terminating):
+            return view, False
+        return await self._read_namespace(name), True
+
+    async def _owner(self, name: str, *, read: bool) -> tenant.Tenant | None:
+        """Return the tenant of a namespace; a memory that was behind may have its older rules."""
+        known = None if read else self._known.directory.tenant_named(name)
+        return known if known is not None else await self._one(name)
+
+    async def _home_remembered(
+        self, requester: identity.Requester, place: str, tenant_name: str | None
+    ) -> str | None:
+        """Return the tenant that a service account lives in.
+
+        :param place: the namespace of the review, and its tenant
+        """
+        account = requester.service_account
+        if account is None:
+            return None
+        if account[0] == place:
+            return tenant_name
+        view = self._known.directory.namespace(account[0]) or await self._read_namespace(account[0])
+        return view.tenant if view is not None else None
 
     async def _read_namespace(self, name: str) -> directory.NamespaceView | None:
         try:
@@ -346,6 +348,13 @@ class Gatherer:
         except errors.NotFound:
             return None
         return self._known.directory.effective(view.tenant)
+
+
+def _cordoned(view: directory.NamespaceView | None, owner: tenant.Tenant | None) -> bool:
+    if view is None:
+        return False
+    frozen = owner is not None and owner.spec.cordoned
+    return frozen or view.labels.get(constants.CORDONED_LABEL) == constants.TRUE
 
 
 def _ownership(review: admission.Review) -> bool:
