@@ -40,3 +40,15 @@ def narrowed(headers: heads.Headers, *, binary: bool = True) -> heads.Headers:
     accept = b",".join(value for name, value in headers if name == b"accept")
     kept = [h for h in headers if h[0] not in {b"accept", b"accept-encoding"}]
     return [*kept, (b"accept", _narrowed(accept, binary=binary))]
+
+
+def of_empty(headers: heads.Headers) -> tuple[str, str]:
+    """Return kind and apiVersion of a list without objects, where they are not those of its kind."""
+    for name, value in headers:
+        if name == b"accept":
+            first = value.partition(b",")[0].lower().split(b";")
+            for kind in ("Table", "PartialObjectMetadataList"):
+                if f"as={kind.lower()}".encode() in map(bytes.strip, first):
+                    beta = b"v=v1beta1" in map(bytes.strip, first)
+                    return kind, "meta.k8s.io/v1beta1" if beta else "meta.k8s.io/v1"
+    return "", ""

@@ -89,8 +89,7 @@ def whole(parts: Sequence[Part], *, kind: str, api_version: str, version: str, m
         "metadata": {key: value for key, value in metadata.items() if value},
     }
     if first.kind == "Table":
-        if bytes(first.column_definitions):
-            answer["columnDefinitions"] = first.column_definitions
+        answer["columnDefinitions"] = first.column_definitions if plain else []
         answer["rows"] = [row for found in plain for row in found.rows or ()]
     else:
         answer["items"] = [item for found in plain for item in found.items or ()]
