@@ -90,6 +90,24 @@ async def test_an_invalid_expression_in_the_configuration(world: World) -> None:
     assert words in caught.value.message
 
 
+async def test_roles_of_the_configuration_that_cannot_be(world: World) -> None:
+    rbac: Object
+    for rbac, words in (
+        (
+            {"promotionClusterRoles": ["view", "a/b"]},
+            'promotionClusterRoles[1]: Invalid value: "a/b"',
+        ),
+        ({"administrationClusterRoles": [""]}, 'administrationClusterRoles[0]: Invalid value: ""'),
+        ({"provisioner": "a/b"}, 'provisioner: Invalid value: "a/b"'),
+        ({"deleter": "x", "provisioner": "x"}, 'deleter: Invalid value: "x": must differ'),
+    ):
+        with pytest.raises(errors.ApiError) as caught:
+            async with world.configured(rbac=rbac):
+                pass
+        assert f"spec.rbac.{words}" in caught.value.message
+        assert caught.value.code == 403
+
+
 async def test_a_duplicate_owner_is_warned_about_and_merged(world: World) -> None:
     alice = world.owner("alice", clusterRoles=["view"])
     again = world.owner("alice", clusterRoles=["edit"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,10 @@ import yaml
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
-from tenantry.apps import configured_keeper, hooks
+from tenantry.apps import certificates, configured_keeper, hooks
 from tenantry.kube import errors
 
-from .harness import Object, World, eventually
+from .harness import SYSTEM, Object, World, eventually
 
 pytestmark = pytest.mark.plane
 
@@ -180,6 +182,58 @@ async def test_what_makes_no_sense_is_refused_and_named(world: World) -> None:
         )
     finally:
         await world._configure({"admission": None})
+
+
+async def test_overrides_name_what_is_written(world: World) -> None:
+    """The Secret of the certificate, and what webhooks are called whose own name is empty."""
+    where = await client(world)
+    found = await world.admin.get(capsule.CONFIGURATIONS, constants.CONFIGURATION_NAME)
+    usual = found["spec"]["overrides"]["TLSSecretName"]
+    other = certificates.CAPSULE_SECRET
+    assert usual != other
+    said = {"client": where, "webhooks": [webhook()]}
+    theirs = {"metadata": {"name": other, "namespace": SYSTEM}, "stringData": {"mine": "x"}}
+
+    async def secret(name: str) -> Object:
+        return await world.admin.get(resources.SECRETS, name, SYSTEM)
+
+    async def attempt(**overrides: str) -> str:
+        with pytest.raises(errors.ApiError) as caught:
+            await world._configure({"overrides": overrides, "admission": {"validating": said}})
+        assert caught.value.code == 422
+        return caught.value.message
+
+    try:
+        words = 'spec.overrides.TLSSecretName: Invalid value: "A/b": must be the name of a Secret'
+        assert words in await attempt(TLSSecretName="A/b")
+        words = 'spec.admission.validating.name: Invalid value: "A b": must be a DNS name'
+        assert words in await attempt(validatingWebhookConfigurationName="A b")
+
+        await world.admin.create(resources.SECRETS, theirs)
+        names = {"validatingWebhookConfigurationName": SECOND, "TLSSecretName": other}
+        await world._configure({"overrides": names, "admission": {"validating": said}})
+        await eventually(lambda: registered(world, SECOND))
+
+        async def complained() -> bool:
+            log = await asyncio.to_thread(world.tenancy.webhook.log.read_text)
+            return f"secret {SYSTEM}/{other} was not made by Tenantry" in log
+
+        # What is somebody else's is left alone, and the certificate in use goes on.
+        await eventually(complained)
+        assert set((await secret(other))["data"]) == {"mine"}
+        await world.tenant()
+        await world.namespace()
+        await world.admin.delete(resources.SECRETS, other, SYSTEM)
+        kept = await eventually(lambda: secret(other))
+        assert kept["data"] == (await secret(usual))["data"]
+        assert {"ca.crt", "ca.key", "tls.crt", "tls.key"} <= set(kept["data"])
+        await world.namespace("more")
+    finally:
+        back = {"validatingWebhookConfigurationName": None, "TLSSecretName": usual}
+        await world._configure({"overrides": back, "admission": None})
+        await gone(world, SECOND)
+        with contextlib.suppress(errors.NotFound):
+            await world.admin.delete(resources.SECRETS, other, SYSTEM)
 
 
 async def test_what_was_stored_wrong_costs_only_itself(world: World) -> None:

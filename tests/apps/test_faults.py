@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
+from tests.faults import proxy as proxies
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
 from tenantry.kube import errors
 
-from .harness import Object, Process, World, eventually, reference, tenant_of
+from .content import pod, put, ready
+from .harness import Object, Process, World, eventually, free_port, reference, tenant_of
 
 pytestmark = pytest.mark.plane
 
@@ -81,6 +84,70 @@ async def without_webhook(world: World) -> AsyncIterator[None]:
     finally:
         webhook.start()
         await in_thread(webhook.wait_ready)
+
+
+@contextlib.asynccontextmanager
+async def behind(world: World, folder: Path) -> AsyncIterator[proxies.Proxy]:
+    """Let a replica answer whose way to the API server can be disturbed."""
+    usual = world.tenancy.webhook
+    (given,) = (arg for arg in usual.argv if arg.startswith("--kubeconfig="))
+    plane = world.tenancy.plane
+    with proxies.Proxy(plane.config(), identity=False) as proxy:
+        disturbed = folder / "disturbed.yaml"
+        text = Path(given.partition("=")[2]).read_text()
+        assert plane.server in text
+        disturbed.write_text(text.replace(plane.server, proxy.server))
+        probes = free_port()
+        changed = (f"--kubeconfig={disturbed}", f"--probes=127.0.0.1:{probes}")
+        # Of an option that is given twice the last one counts.
+        replica = Process("webhook", [*usual.argv, *changed], folder / "disturbed.log", probes)
+        usual.kill()
+        replica.start()
+        try:
+            await in_thread(replica.wait_ready)
+            yield proxy
+        finally:
+            replica.kill()
+            usual.start()
+            await in_thread(usual.wait_ready)
+
+
+async def test_a_fresh_tenant_s_first_pod_on_a_replica_whose_watches_are_held_back(
+    world: World, tmp_path: Path
+) -> None:
+    rules: Object = {"containerRegistries": {"allowed": ["r.io"]}}
+    reached: Object = {"registries": [{"exact": ["r.io/app:1"]}]}
+    ruled: Object = {"rules": [{"enforce": {"action": "allow", "workloads": reached}}]}
+    await world.tenant("old", owner="bob")
+    await world.namespace("old", by=world.user("bob"))
+    await world.namespace("joins", by=world.admin)
+    await ready(world, "joins")
+    async with behind(world, tmp_path) as proxy:
+        # It knows what there is; from now on it hears nothing more.
+        proxy.held.update(seen.agent for seen in proxy.requests if seen.watch)
+        assert proxy.held
+        since = len(proxy.requests)
+        await world.tenant(**rules)
+        await world.namespace()
+        await world.tenant("gas", **ruled)
+        await world.namespace("fuel", tenant="gas")
+        # Memory knows one namespace as nobody's, and one tenant without the rules it has now.
+        moved = {constants.TENANT_LABEL: world.name("oil")}
+        await world.labelled(world.boss(), "joins", **moved)
+        old = await world.admin.get(capsule.TENANTS, world.name("old"))
+        await world.change(old, **rules)
+        await world.namespace("older", by=world.user("bob"))
+        for where in ("prod", "fuel", "joins", "older"):
+            await ready(world, where)
+            await put(world, resources.PODS, pod("good"), where=where)
+            for bad in ("e.io/x", "R.IO.e.io/app:1"):
+                with pytest.raises(errors.ApiError, match="registry") as caught:
+                    await put(world, resources.PODS, pod("bad", bad), where=where)
+                assert caught.value.code == 403
+        asked = [seen.path for seen in proxy.requests[since:] if not seen.watch]
+        assert f"/api/v1/namespaces/{world.name('prod')}" in asked
+        lists = [seen for seen in proxy.requests[since:] if seen.path == "/api/v1/namespaces"]
+        assert not lists, "the watch was not held"
 
 
 async def fails_closed(attempt: Awaitable[object]) -> None:

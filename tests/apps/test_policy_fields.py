@@ -182,9 +182,21 @@ async def test_names_of_the_configuration(world: World) -> None:
 
     roles: Any = {
         "provisioner": provisioner, "deleter": deleter,
-        "administrationClusterRoles": ["view", deleter],
+        "administrationClusterRoles": ["view", deleter], "promotionClusterRoles": ["view"],
     }  # fmt: skip
     events = {"namespace": SYSTEM}
+    robot: Any = {"name": "robot", "labels": {constants.PROMOTE_OWNER_LABEL: "true"}}
+    account = {"metadata": {**robot, "namespace": world.name("prod")}}
+    await world.boss().create(resources.SERVICE_ACCOUNTS, account)
+
+    async def promoted(*to: str) -> bool:
+        listed = {one["name"]: one["clusterRoles"] for one in (await world.status())["owners"]}
+        held = {role for role, who in await world.granted() if who == "robot"}
+        name = f"system:serviceaccount:{world.name('prod')}:robot"
+        return listed.get(name) == list(to) and held == set(to)
+
+    usual = (constants.PROVISIONER_ROLE, constants.DELETER_ROLE)
+    await eventually(lambda: promoted(*usual))
     async with world.configured(userNames=[dora], userGroups=[crew], rbac=roles, events=events):
 
         async def told() -> bool:
@@ -207,6 +219,7 @@ async def test_names_of_the_configuration(world: World) -> None:
             return {b["roleRef"]["name"] for b in his} == {"view", deleter}
 
         await eventually(given)
+        await eventually(lambda: promoted("view"))
         # Events about namespaces and tenants are where they are wanted.
         await world.namespace("second")
         label = f"{constants.MANAGED_TENANT_LABEL}={world.name('oil')}"
@@ -224,6 +237,7 @@ async def test_names_of_the_configuration(world: World) -> None:
         return await provisioning(constants.PROVISIONER_ROLE, without=provisioner)
 
     await eventually(back)
+    await eventually(lambda: promoted(*usual))
 
     async def forgotten() -> bool:
         return ("User", dora) not in await known()

@@ -13,6 +13,7 @@ import pytest
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
+from tenantry.kube import reads
 
 from .content import ready
 from .harness import SYSTEM, Object, World, eventually
@@ -124,6 +125,82 @@ async def test_a_new_leader_calls_for_nothing_that_is_in_order(world: World) -> 
     assert found.pop("copied")["list configmaps"] == 2
     # Nothing about the namespace that is in order, nor about the tenant.
     assert found == {}
+
+
+@pytest.mark.long
+async def test_a_leader_killed_while_it_goes_through_objects(world: World) -> None:
+    """The next one goes on: nothing is left out, doubled or written where it was written."""
+    many = 60
+    tenant = await world.tenant()
+    for name in ("prod", "test"):
+        await world.namespace(name)
+        await ready(world, name)
+
+    async def put(place: str, number: int) -> None:
+        metadata = {"name": f"o{number}", "namespace": world.name(place)}
+        await world.admin.create(resources.CONFIG_MAPS, {"metadata": metadata})
+
+    places = ("prod", "test")
+    await asyncio.gather(*(put(place, number) for place in places for number in range(many)))
+
+    async def labelled() -> list[Object]:
+        chosen = [
+            await world.admin.list(
+                resources.CONFIG_MAPS, world.name(place), label_selector="team=a"
+            )
+            for place in places
+        ]
+        found = [reads.to_dict(bytes(one)) for listed in chosen for one in listed.items]
+        return [one for one in found if one["metadata"]["name"].startswith("o")]
+
+    controller = world.tenancy.controller
+    since = now()
+    await world.change(
+        tenant,
+        rules=KEPT,
+        namespaceOptions={"additionalMetadata": {"labels": {"extra": "yes"}}},
+    )
+    try:
+        async with asyncio.timeout(20):
+            # Often: what is waited for is over soon.
+            while True:
+                if begun := await labelled():
+                    break
+    finally:
+        controller.kill()
+        controller.start()
+        await asyncio.to_thread(controller.wait_ready)
+    assert len(begun) < 2 * many, "it was killed too late"
+
+    async def settled() -> bool:
+        namespaces = [await world.stored(name) for name in places]
+        extra = [one["metadata"]["labels"].get("extra") for one in namespaces]
+        passed = [
+            await marks(world, name) == record(one["metadata"]["uid"])
+            for name, one in zip(places, namespaces, strict=True)
+        ]
+        ready = world.condition(await world.status(), "Ready")["status"] == "True"
+        return ready and all(passed) and extra == ["yes", "yes"]
+
+    await eventually(settled, seconds=30)
+    found = await labelled()
+    assert len(found) == 2 * many
+    for one in found:
+        owning = [
+            field["manager"]
+            for field in one["metadata"]["managedFields"]
+            if "f:team" in str(field["fieldsV1"])
+        ]
+        assert len(owning) == 1, one
+        assert owning[0].startswith("projectcapsule.dev/rulestatus-")
+    counted = calls(world, since)
+    for place in places:
+        # Those on their way when it died may be sent twice, and Kubernetes puts one into each.
+        assert counted[place]["patch configmaps"] <= many + 1 + 20
+        assert len(await world.bindings(place)) == len(
+            {one["metadata"]["labels"][constants.ROLE_BINDING_LABEL]
+             for one in (await world.bindings(place)).values()}
+        )  # fmt: skip
 
 
 async def test_a_record_that_a_tenant_made_in_advance_counts_for_nothing(world: World) -> None:

@@ -193,6 +193,14 @@ def joined(*bundles: bytes) -> bytes:
     return b"".join(bundle.strip() + b"\n" for bundle in found)
 
 
+def override_problems(spec: configuration.CapsuleConfigurationSpec) -> list[str]:
+    """Return what is wrong with the name of the certificate's Secret."""
+    name = spec.overrides.tls_secret_name
+    if not name or names.is_dns_subdomain(name):
+        return []
+    return [invalid("spec.overrides.TLSSecretName", name, "must be the name of a Secret")]
+
+
 def _url_problems(url: str) -> list[str]:
     accepted = "must be https://HOST[:PORT][/PATH] without user, query and fragment"
     try:

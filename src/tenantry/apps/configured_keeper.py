@@ -259,7 +259,7 @@ class Keeper:
         return dataclasses.replace(verdict, warnings=told)
 
     async def _problems(self, spec: configuration.CapsuleConfigurationSpec) -> list[str]:
-        found: list[str] = []
+        found = clients.override_problems(spec)
         for side in clients.SIDES:
             made = self._made(side, spec)
             found += made.problems
