@@ -1,4 +1,4 @@
-"""An aggregated API server with metrics of nodes, since metrics-server is not at hand."""
+"""An aggregated API server with metrics of nodes and pods, since metrics-server is not at hand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,40 @@ from . import harness
 PATH = "/apis/metrics.k8s.io/v1beta1"
 
 
+#: Lets everybody who may read pods read their metrics, as metrics-server's own manifest does.
+READER: harness.Object = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {
+        "name": "test-metrics-reader",
+        "labels": {"rbac.authorization.k8s.io/aggregate-to-admin": "true"},
+    },
+    "rules": [
+        {"apiGroups": ["metrics.k8s.io"], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}
+    ],
+}
+
+
+def pods(namespaces: tuple[str, ...]) -> harness.Object:
+    usage = {"cpu": "1", "memory": "1Gi"}
+    items = [
+        {
+            "metadata": {"name": f"p-{namespace}", "namespace": namespace},
+            "containers": [{"name": "c", "usage": usage}],
+        }
+        for namespace in namespaces
+    ]
+    version = "metrics.k8s.io/v1beta1"
+    return {"kind": "PodMetricsList", "apiVersion": version, "metadata": {}, "items": items}
+
+
 def answer(target: str) -> tuple[int, harness.Object]:
     path, _, query = target.partition("?")
+    for namespace in ("sea-1", "sky-1"):
+        if path == f"{PATH}/namespaces/{namespace}/pods":
+            return 200, pods((namespace,))
+    if path == f"{PATH}/pods":
+        return 200, pods(("sea-1", "sky-1"))
     items: list[harness.Object] = [
         {
             "kind": "NodeMetrics",
@@ -28,8 +60,9 @@ def answer(target: str) -> tuple[int, harness.Object]:
             "name": "nodes", "singularName": "", "namespaced": False, "kind": "NodeMetrics",
             "verbs": ["get", "list"],
         }  # fmt: skip
+        both = [resource, {**resource, "name": "pods", "namespaced": True, "kind": "PodMetrics"}]
         version = "metrics.k8s.io/v1beta1"
-        return 200, {"kind": "APIResourceList", "groupVersion": version, "resources": [resource]}
+        return 200, {"kind": "APIResourceList", "groupVersion": version, "resources": both}
     if path == f"{PATH}/nodes":
         shown = [
             item
@@ -64,6 +97,7 @@ def behind(port: int) -> list[harness.Object]:
     """Return what has the API server ask our own for metrics."""
     ports = [{"name": "https", "port": port}]
     return [
+        READER,
         {
             "apiVersion": "v1",
             "kind": "Service",

@@ -117,6 +117,7 @@ def people(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     # The rest is nobody else's, and goes with the plane; this would break others' discovery.
     world.plane.run("delete", "apiservice", "v1beta1.metrics.k8s.io")
     world.plane.run("delete", "service,endpointslice", "metrics", "-n", "default")
+    world.plane.run("delete", "clusterrole", metrics.READER["metadata"]["name"])
     answering.close()
 
 
@@ -329,6 +330,13 @@ COMMANDS: list[tuple[str, str, list[str] | str]] = [
     ]),
     ("marin", "get nodes.metrics.k8s.io -o name", ["nodemetrics.metrics.k8s.io/m-sea"]),
     ("marin", "top nodes --no-headers", ["m-sea"]),
+    ("admin", "top pods -A --no-headers", ["sea-1", "sky-1"]),
+    ("marin", "top pods -A --no-headers", ["sea-1"]),
+    ("bird", "top pods -A --no-headers", ["sky-1"]),
+    ("marin", "top pods -n sea-1 --no-headers", ["p-sea-1"]),
+    ("marin", "top pods -n sky-1 --no-headers", "Forbidden"),
+    ("stranger", "top pods -A --no-headers", "Forbidden"),
+    ("stranger", "top nodes --no-headers", "Forbidden"),
     ("marin", "get priorityclass m-sky", "NotFound"),
     ("marin", "get configmaps -A -o name --watch --request-timeout=2s "
      "--field-selector metadata.name=sea-notes", ["configmap/sea-notes"]),
