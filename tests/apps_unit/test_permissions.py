@@ -63,10 +63,18 @@ def test_each_role_has_an_account_of_its_own() -> None:
                 ]
 
 
+#: Of whatever key: RBAC takes a star for all resources, but not for all subresources of one.
+EXTRAS = {"apiGroups": ["authentication.k8s.io"], "resources": ["*"], "verbs": ["impersonate"]}
+
+
 @pytest.mark.parametrize("obj", [o for o in MANIFESTS if "rules" in o])
 def test_no_role_is_cluster_admin_by_another_name(obj: dict[str, Any]) -> None:
     for rule in obj["rules"]:
-        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        assert rule == EXTRAS or "*" not in [
+            *rule["apiGroups"],
+            *rule["resources"],
+            *rule["verbs"],
+        ]
         assert "escalate" not in rule["verbs"]
         # The gateway asks the API server in the name of those who ask it.
         assert "impersonate" not in rule["verbs"] or obj["metadata"]["name"] == "tenantry:gateway"

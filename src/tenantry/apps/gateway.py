@@ -37,6 +37,7 @@ from tenantry.gateway import (
     upstreams,
     watches,
 )
+from tenantry.gateway import identity as identities
 from tenantry.httpproxy import server as engine
 from tenantry.kube import config as kube_config
 from tenantry.runtime import certificates, cluster, manager, metrics, permissions, store, timing
@@ -100,6 +101,10 @@ class Settings:
     """authorities of that issuer's address; None = the system's"""
     ignored_users: tuple[str, ...] = ()
     ignored_groups: tuple[str, ...] = ()
+    impersonated: identities.Groups = identities.ANY
+    """of which groups callers may ask to be"""
+    metrics: tuple[str, int] | None = None
+    """where probes and metrics are served besides"""
     reflector: bool = False
     concurrency: int = 400
     fanout: int = 250
@@ -153,6 +158,7 @@ class Gateway:
                 trusted=networks,
                 authorities=self._authorities(),
                 verifiers=tuple(verifiers),
+                groups=options.impersonated,
             ),
         )
         self.watches = watches.Watches(
@@ -363,6 +369,8 @@ def run(credentials: kube_config.Config, options: Settings) -> int:
         part = manager.Manager(
             "gateway", cluster=source, probes=(options.probe_host, options.probe_port)
         )
+        if options.metrics is not None:
+            part.listen(*options.metrics)
         account = f"{identity.SERVICE_ACCOUNT_PREFIX}{options.namespace}:"
         known = tenancy.State(
             source,

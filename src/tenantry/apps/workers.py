@@ -22,7 +22,9 @@ def arguments(given: Sequence[str], number: int, *, probes: tuple[str, int]) -> 
     """Return a worker's arguments: those given, a port shared and probes of its own. Pure."""
     host, port = probes
     # The last of two options counts.
-    return [*given, "--workers=1", "--reuse-port", f"--probes={host}:{port + number}"]
+    found = [*given, "--workers=1", "--reuse-port", f"--probes={host}:{port + number}"]
+    # One address is for one of them.
+    return [*found, "--metrics-addr=0"] if number else found
 
 
 def run(given: Sequence[str], count: int, *, probes: tuple[str, int], grace: float) -> int:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from tenantry.api.capsule import constants
-from tenantry.cli import options
-
-F = TypeVar("F", bound=Callable[..., Any])
+from tenantry.cli import capsule_flags, options, proxy_flags
 
 _KINDS = ("TLSCertificate", "BearerToken", "XForwardedClientCert", "Anonymous")
 #: Options about the claims of an issuer's tokens.
@@ -38,12 +35,7 @@ def _pairs(
     return tuple((key, text) for key, _, text in found)
 
 
-def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
-    """Accept a flag of Capsule Proxy that has nothing to say here."""
-    return click.option(name, is_flag=flag, default=None, expose_value=False, hidden=True)
-
-
-@click.command("gateway")
+@click.command("gateway", cls=capsule_flags.Command)
 @options.kubeconfig
 @options.namespace
 @click.option(
@@ -63,7 +55,14 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     help="Port to listen on.",
 )
 @click.option(
-    "--enable-ssl", type=bool, default=True, show_default=True, metavar="BOOLEAN", help="Serve TLS."
+    "--enable-ssl",
+    type=bool,
+    default=True,
+    is_flag=False,
+    flag_value=True,
+    show_default=True,
+    metavar="BOOLEAN",
+    help="Serve TLS.",
 )
 @click.option(
     "--ssl-cert-path",
@@ -246,28 +245,19 @@ def _nothing(name: str, *, flag: bool = False) -> Callable[[F], F]:
     help="How long requests may go on then.",
 )
 @options.logging
-@_nothing("--allowed-paths")
-@_nothing("--rolebindings-resync-period")
-@_nothing("--disable-caching", flag=True)
-@_nothing("--client-connection-qps")
-@_nothing("--client-connection-burst")
-@_nothing("--enable-leader-election", flag=True)
-@_nothing("--enable-pprof", flag=True)
-@_nothing("--webhook-port")
-@_nothing("--webhooks")
-@_nothing("--feature-gates")
-@_nothing("--zap-log-level")
+@proxy_flags.flags
+@click.pass_context
 def command(
+    click_context: click.Context,
+    /,
     *,
     kubeconfig: Path | None,
     context: str,
     enable_ssl: bool,
     certificate: Path | None,
     key: Path | None,
-    probes: str,
     kinds: tuple[str, ...],
     workers: int,
-    log_level: str,
     log_format: Any,
     **others: Any,
 ) -> None:
@@ -292,7 +282,9 @@ def command(
         )
     if not enable_ssl and (certificate is not None or key is not None):
         raise click.UsageError("a certificate has no use with --enable-ssl=false")
-    probe_host, probe_port = options.address("--probes", probes)
+    others = proxy_flags.translated(others, click_context)
+    probe_host, probe_port = options.address("--probes", others.pop("probes"))
+    log_level = others.pop("log_level")
     if workers > 1:
         grace = others["linger"] + others["grace"] + 10.0
         given = sys.argv[1:]

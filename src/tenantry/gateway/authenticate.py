@@ -38,6 +38,7 @@ _USERS = resources.Resource("", "v1", "users", "User", namespaced=False)
 _GROUPS = resources.Resource("", "v1", "groups", "Group", namespaced=False)
 _UIDS = resources.Resource("authentication.k8s.io", "v1", "uids", "UID", namespaced=False)
 _EXTRAS = resources.Resource("authentication.k8s.io", "v1", "userextras", "X", namespaced=False)
+_ANYTHING = resources.Resource("authentication.k8s.io", "v1", "*", "X", namespaced=False)
 
 NEEDS = (
     permissions.Need(resources.TOKEN_REVIEWS, ("create",)),
@@ -45,8 +46,8 @@ NEEDS = (
     permissions.Need(_USERS, ("impersonate",)),
     permissions.Need(_GROUPS, ("impersonate",)),
     permissions.Need(resources.SERVICE_ACCOUNTS, ("impersonate",)),
-    permissions.Need(_UIDS, ("impersonate",)),
-    permissions.Need(_EXTRAS, ("impersonate",), subresource="*"),
+    # uids, and userextras of whatever key: RBAC knows no "userextras/*".
+    permissions.Need(_ANYTHING, ("impersonate",)),
 )
 
 Networks = Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
@@ -107,6 +108,8 @@ class Options:
     """one of which must have issued it; none = whoever"""
     verifiers: tuple[Verifier, ...] = ()
     """those who tell some tokens without asking"""
+    groups: identity.Groups = identity.ANY
+    """of which callers may ask to be"""
 
 
 class Authenticator:
@@ -143,7 +146,7 @@ class Authenticator:
 
         :raises Refused: when that is nothing, or nothing that can be believed
         """
-        asked = identity.impersonation(found.head.headers)
+        asked = identity.impersonation(found.head.headers, self._options.groups)
         for kind in self._options.kinds:
             if kind == BEARER:
                 token = tokens.of(found.head)

@@ -210,6 +210,8 @@ class Handler:
                 for header in heads.end_to_end(entry.found.head.headers)
                 if header[0] not in self._never and not header[0].startswith(b"x-remote-")
             ]
+            if entry.caller.impersonation is not None:
+                kept = entry.caller.impersonation.heard(kept)
             return [*kept, (b"x-forwarded-for", entry.found.peer.host.encode())]
         assert entry.who is not None
         return [*self._as_gateway(entry), *entry.who.headers()]

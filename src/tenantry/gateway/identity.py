@@ -9,6 +9,8 @@ from urllib import parse
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from tenantry.core import errors as core_errors
+from tenantry.core import regex
 from tenantry.directory import identity as directory
 from tenantry.gateway import errors
 from tenantry.httpproxy import heads
@@ -86,6 +88,16 @@ class Impersonation:
     uid: str
     extra: tuple[tuple[str, tuple[str, ...]], ...]
 
+    def heard(self, headers: heads.Headers) -> heads.Headers:
+        """Return the headers without groups that are not among these."""
+        if len(self.groups) == sum(name == _GROUP for name, _ in headers):
+            return headers
+        return [
+            (name, value)
+            for name, value in headers
+            if name != _GROUP or value.decode("utf-8", "replace") in self.groups
+        ]
+
     def identity(self) -> Identity:
         """Return the effective identity, once it is allowed."""
         groups = self.groups
@@ -96,9 +108,32 @@ class Impersonation:
         return Identity(self.user, groups, self.uid, self.extra)
 
 
-def impersonation(headers: heads.Headers) -> Impersonation | None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Groups:
+    """Which of the groups that callers ask to be taken for are heard of at all."""
+
+    only: str = ""
+    """an expression that they must match; empty = any"""
+    never: tuple[str, ...] = ()
+    """expressions of which they must match none"""
+
+    def heard(self, group: str) -> bool:
+        """Tell it of one group. What is too long for an expression is not."""
+        try:
+            if self.only and not regex.found(self.only, group):
+                return False
+            return not any(regex.found(expression, group) for expression in self.never)
+        except core_errors.InvalidValueError:
+            return False
+
+
+ANY = Groups()
+
+
+def impersonation(headers: heads.Headers, heard: Groups = ANY) -> Impersonation | None:
     """Read the headers of `kubectl --as`.
 
+    :param heard: which groups are; the others are as if nobody had named them
     :raises Malformed: when there is anything to impersonate but no user
     """
     user, groups, uid, extra = "", [], "", dict[str, list[str]]()
@@ -115,6 +150,8 @@ def impersonation(headers: heads.Headers) -> Impersonation | None:
         elif name.startswith(_EXTRA):
             extra.setdefault(parse.unquote(name[len(_EXTRA) :].decode()), []).append(text)
     if user:
+        if heard is not ANY:
+            groups = list(filter(heard.heard, groups))
         return Impersonation(
             user, tuple(groups), uid, tuple((k, tuple(v)) for k, v in sorted(extra.items()))
         )

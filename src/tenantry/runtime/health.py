@@ -80,8 +80,10 @@ class Server:
     async def start(self) -> None:
         """Listen."""
         app = web.Application()
-        app.router.add_get("/healthz", self._probe(self.healthy))
-        app.router.add_get("/readyz", self._probe(self.ready))
+        for end in ("", "/"):
+            # Capsule Proxy's chart asks with a slash at the end.
+            app.router.add_get(f"/healthz{end}", self._probe(self.healthy))
+            app.router.add_get(f"/readyz{end}", self._probe(self.ready))
         app.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
