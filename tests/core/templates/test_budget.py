@@ -34,6 +34,7 @@ BOMBS = [
     DOUBLING + "{{$l | toJson}}",
     DOUBLING + "{{$l | toYaml}}",
     DOUBLING + "{{$l | toPrettyJson}}",
+    DOUBLING + '{{dict "a" $l | toToml}}',
     DOUBLING + "{{deepCopy $l}}",
     DOUBLING + "{{deepEqual $l $l}}",
     DOUBLING + "{{uniq (list $l $l)}}",
@@ -43,6 +44,11 @@ BOMBS = [
     '{{$d := dict}}{{$_ := set $d "a" $d}}{{$d}}',
     '{{$d := dict}}{{$_ := set $d "a" $d}}{{$d | toJson}}',
     '{{$d := dict}}{{$_ := set $d "a" $d}}{{$d | toYaml}}',
+    '{{$d := dict}}{{$_ := set $d "a" $d}}{{$d | toToml}}',
+    '{{fromToml (print (repeat 60000 "a.") "a = 1")}}',
+    '{{fromToml (print "[" (repeat 1500 "a.") "a]" (repeat 40000 "\\nb.c = 1"))}}',
+    '{{fromToml (print "x = " (repeat 1000000 "["))}}',
+    '{{fromToml (repeat 100000 "a = {}\\n")}}',
     '{{$d := dict}}{{$_ := set $d "a" $d}}{{$_ := merge $d (deepCopy $d)}}',
     '{{$d := dict}}{{$e := dict}}{{$_ := set $d "a" $d}}{{$_ := set $e "a" $e}}{{deepEqual $d $e}}',
     "{{$d := dict}}{{range $i := until 100000}}{{$_ := set $d (print $i) $i}}{{end}}",
@@ -96,7 +102,7 @@ def test_deep_data_is_an_error_not_a_crash() -> None:
     deep: Any = "x"
     for _ in range(5000):
         deep = [deep]
-    for source in ("{{.}}", "{{toJson .}}", "{{toYaml .}}", "{{deepCopy .}}", "{{deepEqual . .}}",
+    for source in ("{{.}}", "{{toJson .}}", "{{toYaml .}}", '{{toToml (dict "a" .)}}', "{{deepCopy .}}", "{{deepEqual . .}}",
                    '{{set (dict) "a" .}}', '{{printf "%v" .}}'):  # fmt: skip
         with pytest.raises(errors.TemplateLimitError):
             engine.compile(source, "f").render(deep)

@@ -15,12 +15,13 @@ from tenantry.core.templates.functions import (
     numbers,
     registry,
     strings,
+    tables,
     versions,
     words,
 )
 
 SUBJECTS = (
     builtins, strings, words, cases, lists, dicts, numbers, encodings, documents, expressions, versions,
-    locations, dates,
+    locations, dates, tables,
 )  # fmt: skip
 FUNCTIONS = registry.FUNCTIONS

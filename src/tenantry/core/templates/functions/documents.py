@@ -1,4 +1,4 @@
-"""YAML as Helm's and Capsule's templates read and write it, and TOML as they read it."""
+"""YAML as Helm's and Capsule's templates read and write it."""
 
 from __future__ import annotations
 
