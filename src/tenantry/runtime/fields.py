@@ -7,6 +7,7 @@ list by its keys, ``v:...`` an item of a set, ``.`` the parent itself; an empty 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -54,10 +55,14 @@ def differs(desired: Object, observed: Object, manager: str, *, subresource: str
 
 
 def _differs(desired: Any, observed: Any, fields: Fields) -> bool:
-    below = fields.keys() - {"."}
-    if isinstance(desired, dict) and isinstance(observed, dict) and (below or not desired):
+    if isinstance(desired, str):
+        # Most of what there is, and most often the same.
+        return bool(desired != observed)
+    # Whether anything but the parent itself is owned below.
+    owns = len(fields) > ("." in fields)
+    if isinstance(desired, dict) and isinstance(observed, dict) and (owns or not desired):
         return _dict_differs(desired, observed, fields)
-    if isinstance(desired, list) and isinstance(observed, list) and (below or not desired):
+    if isinstance(desired, list) and isinstance(observed, list) and (owns or not desired):
         return _list_differs(desired, observed, fields)
     return not jsonpatch.same(desired, observed)
 
@@ -66,23 +71,21 @@ def _dict_differs(desired: Object, observed: Object, fields: Fields) -> bool:
     for key, value in desired.items():
         if value is None:
             continue  # the server drops nulls
-        below = fields.get(f"f:{key}")
+        below = fields.get("f:" + key)
         if below is None or key not in observed or _differs(value, observed[key], below):
             return True
-    return any(
-        name.startswith("f:") and desired.get(name[2:]) is None for name in fields if name != "."
-    )
+    return any(name.startswith("f:") and desired.get(name[2:]) is None for name in fields)
 
 
 def _list_differs(desired: list[Any], observed: list[Any], fields: Fields) -> bool:
     unmatched = list(desired)
     for name, below in fields.items():
         if name.startswith("v:"):
-            value = msgspec.json.decode(name[2:])
+            value = _key(name)
             if _take(unmatched, lambda item, value=value: jsonpatch.same(item, value)) is None:
                 return True
         elif name.startswith("k:"):
-            keys = msgspec.json.decode(name[2:])
+            keys = _key(name)
             wanted = _take(unmatched, lambda item, keys=keys: _keyed(item, keys, loose=True))
             found = next((item for item in observed if _keyed(item, keys)), None)
             if wanted is None or found is None:
@@ -94,11 +97,17 @@ def _list_differs(desired: list[Any], observed: list[Any], fields: Fields) -> bo
                 continue
             # Keys that the server filled in (a port's protocol) are owned although not written.
             implied = {f"f:{key}" for key in keys if key not in wanted}
-            if _dict_differs(
-                wanted, found, {key: sub for key, sub in below.items() if key not in implied}
-            ):
+            if implied:
+                below = {key: sub for key, sub in below.items() if key not in implied}
+            if _dict_differs(wanted, found, below):
                 return True
     return bool(unmatched)
+
+
+@functools.lru_cache(maxsize=4096)
+def _key(name: str) -> Any:
+    """Read what tells an item from others; the same ones are asked about again and again."""
+    return msgspec.json.decode(name[2:])
 
 
 def _take(items: list[Any], test: Any) -> Any:
@@ -109,13 +118,18 @@ def _take(items: list[Any], test: Any) -> Any:
 
 
 def _keyed(item: Any, keys: Object, *, loose: bool = False) -> bool:
+    """Tell whether an item has the keys; loosely, those of them that it has, at least one."""
     if not isinstance(item, dict):
         return False
-    if loose:
-        return any(key in item for key in keys) and all(
-            item[key] == value for key, value in keys.items() if key in item
-        )
-    return all(item.get(key) == value for key, value in keys.items())
+    some = False
+    for key, value in keys.items():
+        if key in item:
+            if item[key] != value:
+                return False
+            some = True
+        elif not loose and value is not None:
+            return False
+    return some or not loose
 
 
 def adopt_fields(

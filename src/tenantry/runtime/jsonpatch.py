@@ -29,6 +29,8 @@ def pointer(*tokens: str | int) -> str:
 
 def same(left: Any, right: Any) -> bool:
     """Tell whether two documents are the same JSON: unlike Python, true is not 1."""
+    if isinstance(left, str):
+        return bool(left == right)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
