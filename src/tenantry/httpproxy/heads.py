@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import http
+import re
 from collections.abc import Iterable
 
 import httptools
@@ -54,6 +55,9 @@ _METHODS = frozenset(
 )  # fmt: skip
 #: What may stand in a target as it is: visible ASCII but for the mark of a fragment.
 _TARGET = bytes(byte for byte in range(0x21, 0x7F) if byte != ord("#"))
+#: All but what may not stand in a head by itself.
+_UNCONTROLLED = bytes(byte for byte in range(256) if byte not in b"\r\n\0")
+_FOLDED = re.compile(rb"\n[ \t]")
 _REASONS = {status.value: status.phrase.encode() for status in http.HTTPStatus}
 
 
@@ -194,7 +198,7 @@ def parse_response(block: bytes, *, to_head: bool) -> ResponseHead:
     if to_head or status < 200 or status in {204, 304}:
         length, chunked = 0, False
     options = _options(sink.headers, strict=False)
-    keep = parser.get_http_version() == "1.1" and b"close" not in options
+    keep = block.startswith(b"HTTP/1.1 ") and b"close" not in options
     return ResponseHead(
         status=status,
         reason=sink.reason,
@@ -227,13 +231,11 @@ def end_to_end(headers: Headers) -> Headers:
 
 
 def _check_lines(block: bytes) -> None:
-    ends = block.count(b"\r\n")
-    if block.count(b"\n") != ends or block.count(b"\r") != ends:
-        raise errors.BadMessageError("line ends other than CRLF")
-    if b"\n " in block or b"\n\t" in block:
+    # Where each CR has its LF, and there is nothing else of the kind, all is said at once.
+    if block.translate(None, _UNCONTROLLED) != b"\r\n" * block.count(b"\r\n"):
+        raise errors.BadMessageError("line ends other than CRLF, or NUL in the head")
+    if _FOLDED.search(block):
         raise errors.BadMessageError("folded header")
-    if b"\0" in block:
-        raise errors.BadMessageError("NUL in the head")
 
 
 def _feed(
@@ -282,11 +284,10 @@ def _framing(found: dict[bytes, bytes]) -> tuple[int | None, bool]:
 
 
 def _options(headers: Headers, *, strict: bool = True) -> frozenset[bytes]:
-    found: set[bytes] = set()
-    for name, value in headers:
-        if name == b"connection":
-            found.update(option.strip().lower() for option in value.split(b","))
-    found.discard(b"")
+    values = [value for name, value in headers if name == b"connection"]
+    if not values:
+        return frozenset()
+    found = {option.strip().lower() for value in values for option in value.split(b",")} - {b""}
     if strict and not found <= _CONNECTION_OPTIONS:
         raise errors.BadMessageError("Connection names a header that is not the connection's")
     return frozenset(found)
