@@ -183,7 +183,8 @@ def debuggable(world: World) -> Iterator[None]:
         {
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "debugged", "namespace": namespace},
-            "spec": {"containers": [{"name": "c", "image": "example.com/none"}]},
+            "spec": {"nodeName": "n-oil",
+                     "containers": [{"name": "c", "image": "example.com/none"}]},
         }
         for namespace in ("oil-1", "wind-1")
     ]  # fmt: skip
@@ -337,6 +338,16 @@ def test_somebody_elses_token_gives_what_is_ones_own(callers: dict[str, Caller])
 
 
 # What people type.
+
+
+def test_a_node_is_described_with_ones_own_pods(world: World, debuggable: None) -> None:
+    """All pods of the node were shown, whoever's they were, in 0.9.13; and nothing later."""
+    alice = world.kubeconfig("alice", USERS)
+    told = world.run(alice, "describe", "node", "n-oil").stdout
+    assert "debugged" in told.partition("Non-terminated Pods:")[2]
+    assert "wind" not in told
+    target = "pods -A --field-selector spec.nodeName=n-oil -o name"
+    assert world.run(alice, "get", *target.split()).stdout.split() == ["pod/debugged"]
 
 
 @pytest.mark.parametrize(
