@@ -165,3 +165,32 @@ def test_no_network_trusts_nobody() -> None:
 def test_a_token_in_a_websocket_protocol_is_not_passed_on_by_us() -> None:
     value = b"base64url.bearer.authorization.k8s.io.YWJj, v4.channel.k8s.io"
     assert tokens.without_token(value) == b"v4.channel.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("heard", "left"),
+    [
+        (identity.ANY, ["devs", "devs-old", "ops", "system:masters"]),
+        (identity.Groups("^dev"), ["devs", "devs-old"]),
+        (identity.Groups("^dev", ("-old$",)), ["devs"]),
+        (identity.Groups("", ("^dev", "^system:")), ["ops"]),
+        # Anywhere, as in Go.
+        (identity.Groups("p"), ["ops"]),
+        (identity.Groups("^nobody$"), []),
+    ],
+)
+def test_groups_that_are_not_heard_of_are_as_if_not_named(
+    heard: identity.Groups, left: list[str]
+) -> None:
+    """Defect D2: they were not judged, but sent."""
+    headers = [(b"impersonate-user", b"alice"), (b"authorization", b"Bearer t")]
+    groups = (b"devs", b"devs-old", b"ops", b"system:masters")
+    headers[1:1] = [(b"impersonate-group", group) for group in groups]
+    found = identity.impersonation(headers, heard)
+    assert found is not None
+    assert list(found.groups) == left
+    kept = found.heard(headers)
+    assert [value.decode() for name, value in kept if name == b"impersonate-group"] == left
+    assert (b"authorization", b"Bearer t") in kept
+    sent = found.identity().headers()
+    assert [value.decode() for name, value in sent if name == b"impersonate-group"] == left
