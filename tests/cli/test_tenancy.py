@@ -193,7 +193,7 @@ async def allow(
 
 @pytest.fixture
 async def cluster(new_plane: Callable[..., testing.Plane]) -> testing.Plane:
-    made = new_plane()
+    made = new_plane(components=())
     async with kube.Client(made.config()) as client:
         await install.apply(client, crds.bundled("crds"), field_manager="test")
         await as_capsule_leaves_it(client)
