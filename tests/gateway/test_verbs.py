@@ -162,7 +162,7 @@ def test_who_is_shown_a_node_is_not_let_into_it(
         assert "nodes/" in found["message"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def debuggable(world: World) -> Iterator[None]:
     """A pod of alice's, and the right to add a container for debugging to it."""
     role = {
