@@ -90,7 +90,11 @@ async def test_an_invalid_expression_in_the_configuration(world: World) -> None:
     assert words in caught.value.message
 
 
-async def test_roles_of_the_configuration_that_cannot_be(world: World) -> None:
+async def test_roles_and_identities_of_the_configuration_that_cannot_be(world: World) -> None:
+    with pytest.raises(errors.ApiError) as caught:
+        async with world.configured(impersonation={"globalDefaultServiceAccount": "a"}):
+            pass
+    assert "spec.impersonation: globalDefaultServiceAccount and " in caught.value.message
     rbac: Object
     for rbac, words in (
         (

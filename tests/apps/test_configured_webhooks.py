@@ -213,6 +213,10 @@ async def test_overrides_name_what_is_written(world: World) -> None:
         names = {"validatingWebhookConfigurationName": SECOND, "TLSSecretName": other}
         await world._configure({"overrides": names, "admission": {"validating": said}})
         await eventually(lambda: registered(world, SECOND))
+        names = {"mutatingWebhookConfigurationName": SECOND}
+        mutating = {"client": where, "webhooks": [webhook(path="/defaults")]}
+        await world._configure({"overrides": names, "admission": {"mutating": mutating}})
+        await eventually(lambda: registered(world, SECOND, "mutating"))
 
         async def complained() -> bool:
             log = await asyncio.to_thread(world.tenancy.webhook.log.read_text)
@@ -229,9 +233,11 @@ async def test_overrides_name_what_is_written(world: World) -> None:
         assert {"ca.crt", "ca.key", "tls.crt", "tls.key"} <= set(kept["data"])
         await world.namespace("more")
     finally:
-        back = {"validatingWebhookConfigurationName": None, "TLSSecretName": usual}
-        await world._configure({"overrides": back, "admission": None})
-        await gone(world, SECOND)
+        back = {"TLSSecretName": usual}
+        sides = {f"{side}WebhookConfigurationName": None for side in SIDES}
+        await world._configure({"overrides": {**back, **sides}, "admission": None})
+        for side in SIDES:
+            await gone(world, SECOND, side)
         with contextlib.suppress(errors.NotFound):
             await world.admin.delete(resources.SECRETS, other, SYSTEM)
 

@@ -17,7 +17,16 @@ from tenantry.api.capsule import resources as capsule
 from tenantry.kube import errors
 
 from .content import pod, put, ready
-from .harness import Object, Process, World, eventually, free_port, reference, tenant_of
+from .harness import (
+    Object,
+    Process,
+    World,
+    eventually,
+    free_port,
+    reference,
+    refused_as_nobody,
+    tenant_of,
+)
 
 pytestmark = pytest.mark.plane
 
@@ -144,6 +153,9 @@ async def test_a_fresh_tenant_s_first_pod_on_a_replica_whose_watches_are_held_ba
                 with pytest.raises(errors.ApiError, match="registry") as caught:
                     await put(world, resources.PODS, pod("bad", bad), where=where)
                 assert caught.value.code == 403
+        # Nor is its word enough for who owns what: bob owned this one a moment ago.
+        await world.change(old, owners=[world.owner("carol")])
+        await refused_as_nobody(world.namespace("again", by=world.user("bob")))
         asked = [seen.path for seen in proxy.requests[since:] if not seen.watch]
         assert f"/api/v1/namespaces/{world.name('prod')}" in asked
         lists = [seen for seen in proxy.requests[since:] if seen.path == "/api/v1/namespaces"]

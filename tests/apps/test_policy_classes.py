@@ -82,6 +82,13 @@ async def test_what_is_listed_selected_or_the_default(world: World) -> None:
     )
     await in_force(world)
 
+    async def usable() -> bool:
+        classes = (await world.status())["classes"]
+        kinds = ("storage", "priority", "runtime", "device")
+        return all(classes[kind] == [gold, silver] for kind in kinds)
+
+    await eventually(usable)
+
 
 def devices(name: str) -> Object:
     exactly = {"deviceClassName": name, "allocationMode": "ExactCount", "count": 1}
