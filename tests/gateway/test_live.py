@@ -275,3 +275,51 @@ def test_what_the_filter_relies_on_is_not_the_tenants_to_change(world: World) ->
         world.plane.run("label", "namespace", "default", "capsule.clastix.io/tenant-", check=False)
         alice.close()
         bob.close()
+
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+def answered(caller: Caller, method: str, target: str, accept: str) -> tuple[int, set[str], bytes]:
+    """Return all of an answer that does not differ from one time to the next."""
+    connection = caller.connection()
+    try:
+        connection.request(method, target, headers={"Accept": accept, **caller.headers})
+        answer = connection.getresponse()
+        body = answer.read()
+    finally:
+        connection.close()
+    once = ("audit-id", "date", "content-length")
+    return answer.status, {k.lower() for k in answer.headers if k.lower() not in once}, body
+
+
+@pytest.mark.parametrize("accept", [harness.JSON, harness.TABLE, PROTOBUF])
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("/api/v1/namespaces", "wind-1"),
+        ("/apis/capsule.clastix.io/v1beta2/tenants", "wind"),
+        ("/api/v1/nodes", "n-wind"),
+        ("/apis/storage.k8s.io/v1/storageclasses", "wind-fast"),
+    ],
+)
+def test_what_is_hidden_looks_like_what_is_missing(
+    world: World, path: str, hidden: str, accept: str
+) -> None:
+    alice = Caller(world.kubeconfig("alice", USERS))
+    missing = "x" * len(hidden)
+    if accept == PROTOBUF and "tenants" in path:
+        pytest.skip("custom resources have no protobuf")
+    for method in ("GET", "HEAD", "OPTIONS", "DELETE"):
+        for more in ("", "/", "/status", "?watch=true&timeoutSeconds=1", "?resourceVersion=0",
+                     "?dryRun=All"):  # fmt: skip
+            if method == "DELETE" and more != "?dryRun=All":
+                continue
+            there, not_there = (
+                answered(alice, method, f"{path}/{name}{more}", accept)
+                for name in (hidden, missing)
+            )
+            assert there[0] >= 400
+            assert there[2].replace(hidden.encode(), missing.encode()) == not_there[2]
+            assert there[:2] == not_there[:2], (method, more)
+    alice.close()
