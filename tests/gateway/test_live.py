@@ -308,8 +308,6 @@ def test_what_is_hidden_looks_like_what_is_missing(
 ) -> None:
     alice = Caller(world.kubeconfig("alice", USERS))
     missing = "x" * len(hidden)
-    if accept == PROTOBUF and "tenants" in path:
-        pytest.skip("custom resources have no protobuf")
     for method in ("GET", "HEAD", "OPTIONS", "DELETE"):
         for more in ("", "/", "/status", "?watch=true&timeoutSeconds=1", "?resourceVersion=0",
                      "?dryRun=All"):  # fmt: skip
