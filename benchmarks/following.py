@@ -1,9 +1,10 @@
 """What `benchmarks.runtime` runs in processes of their own: list pods into a cache, follow changes.
 
-    python following.py ours|official PORT EVENTS
+    python following.py ours|official|floor PORT EVENTS
 
 Prints JSON: CPU seconds and memory for the list, and for following so many changes. `official` is
 what the official client's documentation shows: typed lists in pages, then `watch.Watch().stream`.
+`floor` makes views of the same bytes out of memory: no socket, no cache, nobody told.
 """
 
 from __future__ import annotations
@@ -94,27 +95,26 @@ def ours(port: int, events: int) -> None:
 
     from tenantry.api import resources
     from tenantry.kube import config
-    from tenantry.runtime import cluster, memory
+    from tenantry.runtime import cluster, memory, store
 
     async def run() -> None:
         memory.tune()
         report = Report()
         async with cluster.Cluster(config.Config(server=f"http://127.0.0.1:{port}")) as source:
             pods = source.informer(resources.PODS, views.pod)
-            await pods.wait_synced()
-            memory.settle()
-            report.note("list")
             left = events
             done = asyncio.Event()
 
-            def note(_event: object) -> None:
+            def note(event: store.Event[views.Pod]) -> None:
                 nonlocal left
-                left -= 1
+                left -= not event.initial
                 if left <= 0:
                     done.set()
 
-            left += len(pods)  # a late subscriber is told what is there first
             pods.subscribe(note)
+            await pods.wait_synced()
+            memory.settle()
+            report.note("list")
             await done.wait()
             report.note("follow")
             report.end(len(pods))
@@ -122,5 +122,24 @@ def ours(port: int, events: int) -> None:
     asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run())
 
 
+def floor(_port: int, events: int) -> None:
+    """Do what cannot be left out: cut lines, and make views of objects."""
+    from benchmarks import pods, views
+
+    server = pods.Server(2000, 0)
+    found = {}
+    for phase, objects in (("list", 20_000), ("follow", events)):
+        text = b"".join(server.line("ADDED", number, number) for number in range(2000))
+        began = cpu()
+        for _ in range(objects // 2000):
+            for line in text.split(b"\n"):
+                if line:
+                    views.pod(line[line.find(b"{", 1) : -1])
+        found[phase] = {"cpu_seconds": round(cpu() - began, 3)}
+    print(json.dumps(found))
+
+
 if __name__ == "__main__":
-    {"ours": ours, "official": official}[sys.argv[1]](int(sys.argv[2]), int(sys.argv[3]))
+    {"ours": ours, "official": official, "floor": floor}[sys.argv[1]](
+        int(sys.argv[2]), int(sys.argv[3])
+    )

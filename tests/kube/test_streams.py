@@ -87,3 +87,44 @@ async def test_closing_the_client_ends_its_watches(scripted: Start) -> None:
         await connected.close()
         with pytest.raises(errors.Unreachable):
             await anext(lines)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        conftest.STREAM + conftest.chunk(ADDED) + b"ff;x=y\r\n" + b" " * 254 + b"\n\r\n0\r\n\r\n",
+        conftest.STREAM + conftest.chunk(ADDED) + b"0\r\nTrailer: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(ADDED) + ADDED,
+    ],
+    ids=["extension", "trailer", "length"],
+)
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+async def test_watch_that_ends_in_order(scripted: Start, wire: bytes, size: int) -> None:
+    async def begin(
+        _head: str, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        for start in range(0, len(wire), size):
+            writer.write(wire[start : start + size])
+            await asyncio.sleep(0)
+        await writer.drain()
+
+    server = await scripted(begin)
+    async with conftest.connect(server) as connected, connected.watch(resources.PODS) as stream:
+        assert [watch.decode(line).type async for line in stream] == ["ADDED"]
+
+
+async def test_watch_with_an_endless_head(scripted: Start) -> None:
+    endless = conftest.cut(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000)
+    server = await scripted(endless, endless)
+    async with conftest.connect(server, timeout=2) as connected:
+        with pytest.raises(errors.KubeError):
+            async with connected.watch(resources.PODS):
+                pytest.fail("entered")
+
+
+async def test_watch_whose_chunks_lie(scripted: Start) -> None:
+    server = await scripted(conftest.cut(conftest.STREAM + conftest.chunk(ADDED) + b"1\r\nabc"))
+    async with conftest.connect(server) as connected, connected.watch(resources.PODS) as stream:
+        with pytest.raises(errors.Unreachable):
+            async for _ in stream:
+                pass

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import cast
+
 import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+from tenantry.kube import watch
 from tenantry.runtime import reflector as r
 from tenantry.runtime import timing
 
@@ -272,3 +275,45 @@ def test_whatever_happens_it_goes_on(
         assert one.deadline < float("inf") or one._state in waiting
         if one.waiting:
             assert one.deadline <= now + 46.0
+
+
+def stated(one: r.Reflector) -> object:
+    return one.resource_version, one.watching, one.waiting, one.synced, one.afresh
+
+
+@hypothesis.given(
+    st.booleans(),
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]),
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from(["1", "9", "10", "11", "99", "100", "x", "yy"]),
+        )
+    ),
+)
+def test_following_is_a_shorter_way_to_step(
+    watches: bool, lines: list[tuple[str, str, str]]
+) -> None:
+    def begin() -> r.Reflector:
+        if watches:
+            return watching()
+        one = machine()
+        one.step(r.Started(), 0.0)
+        one.step(r.Opened(), 0.0)
+        return one
+
+    short, long = begin(), begin()
+    for kind, name, version in lines:
+        if kind == "BOOKMARK":
+            mark = r.Bookmark(version, end=True)
+            assert short.step(mark, 1.0) == long.step(mark, 1.0)
+            continue
+        changed = r.Changed(cast("watch.Change", kind), item(name, version))
+        actions = long.step(changed, 1.0)
+        if short.follow(kind, changed.item):
+            what = changed.item
+            put = r.Put(what, initial=not short.synced, afresh=short.afresh)
+            assert actions == [r.Remove(what) if kind == "DELETED" else put]
+        else:
+            assert short.step(changed, 1.0) == actions
+        assert stated(short) == stated(long)

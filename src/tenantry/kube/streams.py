@@ -14,9 +14,9 @@ from tenantry.kube import watch as watches
 
 #: A stream that brings little, again and again, is read this many seconds apart: waking up for each
 #: event costs more than the event. The first after a pause is never delayed.
-COLLECT = 0.01
-#: Bytes from which a stream brings much, and is read as fast as it comes.
-MUCH = 16 * 1024
+COLLECT = 0.02
+#: Bytes per second from which a stream brings much, and is read as fast as it comes.
+MUCH = 16 << 20
 
 
 def target(path: str, query: Mapping[str, str] | None) -> str:
@@ -67,12 +67,17 @@ class Watch:
         try:
             loop = asyncio.get_running_loop()
             last = 0.0
-            async for chunk in self._response.content.iter_any():
+            content = self._response.content
+            while chunk := await content.readany():
+                size = len(chunk)
                 lines = splitter.feed(chunk)
+                # A stream may be silent from here on: nothing that was read is held meanwhile.
+                del chunk
                 if lines:
                     yield lines
+                del lines
                 now = loop.time()
-                if now - last < COLLECT and len(chunk) < MUCH:
+                if now - last < 2 * COLLECT and size < MUCH * (now - last):
                     await self._collect()
                     now = loop.time()
                 last = now

@@ -18,8 +18,8 @@ from typing import Any
 import aiohttp
 import yarl
 
+from tenantry.kube import chunked, credentials, tls
 from tenantry.kube import config as configs
-from tenantry.kube import credentials, tls
 
 #: Seconds to connect, TLS included not; a dead host must not eat the whole deadline.
 CONNECT_TIMEOUT = 10.0
@@ -29,7 +29,7 @@ KEEPALIVE = 60.0
 SETTLE_TURNS = 50
 #: Bytes buffered per connection before reading pauses (aiohttp pauses at twice this).
 BODY_BUFFER = 512 * 1024
-WATCH_BUFFER = 32 * 1024
+WATCH_BUFFER = 64 * 1024
 #: Bytes that an answer may have, after decompression. A page of 500 objects of a few KB has two or
 #: three MiB; one of objects as large as etcd takes them is asked for in smaller pages.
 LONGEST_ANSWER = 128 << 20
@@ -137,7 +137,8 @@ class Transport:
         :raises Lost: when there is no complete answer
         """
         if self._calls is None:
-            self._calls = self._session(limit=self._connections, buffer=BODY_BUFFER)
+            connector = aiohttp.TCPConnector(limit=self._connections, **self._sockets_of_ours)
+            self._calls = self._session(connector, buffer=BODY_BUFFER)
         progress = _Progress()
         try:
             async with asyncio.timeout(timeout):
@@ -177,7 +178,8 @@ class Transport:
         :raises Lost: when no answer begins
         """
         if self._streams is None:
-            self._streams = self._session(limit=0, buffer=WATCH_BUFFER)
+            connector = chunked.Connector(limit=0, **self._sockets_of_ours)
+            self._streams = self._session(connector, buffer=WATCH_BUFFER)
         progress = _Progress()
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_TIMEOUT, sock_read=inactivity
@@ -235,15 +237,17 @@ class Transport:
             self._tls = (credential, tls.context(self._config, credential))
         return self._tls[1]
 
-    def _session(self, *, limit: int, buffer: int) -> aiohttp.ClientSession:
+    @property
+    def _sockets_of_ours(self) -> dict[str, Any]:
         if self._closed:
             raise RuntimeError("client is closed")
+        return {"keepalive_timeout": KEEPALIVE, "socket_factory": self._socket}
+
+    def _session(self, connector: aiohttp.TCPConnector, *, buffer: int) -> aiohttp.ClientSession:
         trace = aiohttp.TraceConfig()
         trace.on_request_headers_sent.append(_mark_sent)
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=limit, keepalive_timeout=KEEPALIVE, socket_factory=self._socket
-            ),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT),
             read_bufsize=buffer,

@@ -20,7 +20,8 @@ class Handlers(Generic[T]):
 
     def __init__(self, resource: str, registry: metrics.Registry) -> None:
         self._resource = resource
-        self._handlers: list[Handler[T]] = []
+        self._registry = registry
+        self._handlers: tuple[Handler[T], ...] = ()
         self._failures = registry.counter(
             "informer_failures_total",
             "Lists and watches that failed, views and handlers that raised.",
@@ -30,15 +31,21 @@ class Handlers(Generic[T]):
             "informer_events_total", "Changes of the cache.", ("resource", "type")
         )
 
+    def follow(self, name: str, help: str, function: Callable[[], float]) -> None:
+        """Have a gauge of this cache read from a function."""
+        self._registry.gauge(name, help, ("resource",)).follow(function, self._resource)
+
     def add(self, handler: Handler[T], replay: Iterable[store.Event[T]]) -> Callable[[], None]:
         """Tell a handler what is there, and from now on what changes; returns what ends it."""
         for event in replay:
             self._call(handler, event)
-        self._handlers.append(handler)
+        self._handlers += (handler,)
 
         def remove() -> None:
+            left = list(self._handlers)
             with contextlib.suppress(ValueError):
-                self._handlers.remove(handler)
+                left.remove(handler)
+            self._handlers = tuple(left)
 
         return remove
 
@@ -46,7 +53,7 @@ class Handlers(Generic[T]):
         """Hand each event to all."""
         for event in events:
             self._events.inc(self._resource, event.type)
-            for handler in tuple(self._handlers):
+            for handler in self._handlers:
                 self._call(handler, event)
 
     def interrupted(self, part: str, why: str) -> None:

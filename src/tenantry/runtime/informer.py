@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
-import dataclasses
-from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Generic, TypeVar, cast
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar, cast
 
 from tenantry.api import resources
 from tenantry.kube import client as kube_client
 from tenantry.kube import reads
+from tenantry.kube import watch as kube_watch
 from tenantry.runtime import budget as budgets
 from tenantry.runtime import (
     failing,
@@ -33,6 +33,8 @@ from tenantry.runtime import timing as timings
 
 T = TypeVar("T")
 Handler = Callable[[store.Event[T]], None]
+Saved = store.Saved
+_Request = reflector.List | reflector.Watch | reflector.Probe
 
 #: Seconds of work, and objects of a page, after which the loop gets its turn. An admission review
 #: needs four or five turns from its first byte to its last, and has 10 ms for them.
@@ -40,14 +42,6 @@ _SLICE, _AT_ONCE = 0.001, 25
 #: Part of the inactivity time by which a deadline may move before its timer is set anew.
 _SLACK = 0.02
 _PAGE = 500
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Saved(Generic[T]):
-    """A cache's content and the version it is at."""
-
-    resource_version: str
-    objects: tuple[store.Held[T], ...] = ()
 
 
 class Informer(Generic[T]):
@@ -72,15 +66,16 @@ class Informer(Generic[T]):
         self._client = client
         self._view = view
         self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
+        selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._selectors: dict[str, Any] = selectors
         self._timing = timing or timings.Timing()
         self._ordered = ordered
         self._store: store.Store[T] = store.Store()
         self._budget = budget
         self._machine = reflector.Reflector(timing=self._timing, streaming=streaming)
-        registry = registry or metrics.Registry()
-        self._handlers: handlers.Handlers[T] = handlers.Handlers(resource.group_resource, registry)
+        self._handlers: handlers.Handlers[T] = handlers.Handlers(
+            resource.group_resource, registry or metrics.Registry()
+        )
         self._synced = asyncio.Event()
         self._gap_handlers: list[Callable[[str], None]] = []
         self._reached = ""  # the last version that was not lost
@@ -89,12 +84,12 @@ class Informer(Generic[T]):
         self._now: Callable[[], float] = lambda: 0.0
         #: Time of the loop at which the server was last heard of.
         self.heard = 0.0
-        registry.gauge("informer_objects", "Objects in the cache.", ("resource",)).follow(
-            lambda: len(self._store), resource.group_resource
+        self._handlers.follow("informer_objects", "Objects in the cache.", lambda: len(self))
+        self._handlers.follow(
+            "informer_silence_seconds",
+            "Since the server was last heard of.",
+            lambda: self._now() - self.heard,
         )
-        registry.gauge(
-            "informer_silence_seconds", "Since the server was last heard of.", ("resource",)
-        ).follow(lambda: self._now() - self.heard, resource.group_resource)
 
     # --- reading
 
@@ -182,13 +177,10 @@ class Informer(Generic[T]):
         if not saved.resource_version:
             return
         for one in saved.objects:
+            version = one.resource_version
             self._handlers.tell(
                 self._store.put(
-                    one.key,
-                    one.value,
-                    uid=one.uid,
-                    resource_version=one.resource_version,
-                    initial=True,
+                    one.key, one.value, uid=one.uid, resource_version=version, initial=True
                 )
             )
         self._machine = reflector.Reflector(
@@ -227,11 +219,7 @@ class Informer(Generic[T]):
         version = ""
         try:
             pages = self._client.pages(
-                self.resource,
-                self._namespace,
-                label_selector=self._label_selector,
-                field_selector=self._field_selector,
-                limit=_PAGE,
+                self.resource, self._namespace, **self._selectors, limit=_PAGE
             )
             async with contextlib.aclosing(cast("AsyncGenerator[reads.List, None]", pages)):
                 async for page in pages:
@@ -280,8 +268,7 @@ class Informer(Generic[T]):
                 self.resource,
                 self._namespace,
                 resource_version=wanted.resource_version,
-                label_selector=self._label_selector,
-                field_selector=self._field_selector,
+                **self._selectors,
                 timeout_seconds=wanted.timeout_seconds,
                 send_initial_events=wanted.stream,
             ) as stream,
@@ -289,20 +276,52 @@ class Informer(Generic[T]):
         ):
             self._step(reflector.Opened())
             async for lines in batches:
-                slice_began = self._now()
-                for line in lines:
-                    self._step(views.what_happened(line))
-                    if machine.waiting:
-                        return []
-                    if self.heard - slice_began > _SLICE:
-                        await asyncio.sleep(0)
-                        slice_began = self._now()
+                rest = iter(lines)
+                while True:
+                    if not self._follow(rest):
+                        break
+                    await asyncio.sleep(0)
+                del lines, rest  # nothing that was read is held while the stream is silent
+                if machine.waiting:
+                    return []
                 if self.synced:
                     filling.close()
                 when = watchdog.when()
                 if when is None or machine.deadline - when > slack:
                     watchdog.reschedule(machine.deadline)
         return machine.step(reflector.Ended(), self._now())
+
+    def _follow(self, lines: Iterator[bytes]) -> bool:
+        """Work off lines for one turn of the loop; tell whether any may be left."""
+        machine, now = self._machine, self._now
+        self.heard = began = now()
+        machine.alive(began)
+        try:
+            for line in lines:
+                change = kube_watch.change(line)
+                if change is None:
+                    self._step(views.what_happened(line))
+                else:
+                    kind, item = change[0], views.item(change[1])
+                    if not machine.follow(kind, item):
+                        self._step(reflector.Changed(kind, item))
+                    elif kind == "DELETED":
+                        self._remove(item)
+                    else:
+                        self._put(item, initial=not machine.synced, afresh=machine.afresh)
+                if machine.waiting:
+                    return False
+                if now() - began > _SLICE:
+                    return True
+            return False
+        finally:
+            self._reach()
+
+    def _reach(self) -> None:
+        if self._machine.resource_version:
+            self._reached = self._machine.resource_version
+            if self._waiters:
+                self._waiters.release(versions.number(self._reached))
 
     def _failed(self, part: str, error: Exception) -> builtins.list[reflector.Action]:
         failed = failing.meaning(error)
@@ -315,10 +334,8 @@ class Informer(Generic[T]):
         self.heard = self._now()
         self._perform(self._machine.step(what, self.heard))
 
-    def _perform(
-        self, actions: builtins.list[reflector.Action]
-    ) -> reflector.List | reflector.Watch | reflector.Probe | None:
-        request: reflector.List | reflector.Watch | reflector.Probe | None = None
+    def _perform(self, actions: builtins.list[reflector.Action]) -> _Request | None:
+        request: _Request | None = None
         for action in actions:
             match action:
                 case reflector.Put():
@@ -333,20 +350,20 @@ class Informer(Generic[T]):
                     request = action
                 case reflector.Cut():
                     pass  # the stream is left by whoever reads it
-        if self._machine.resource_version:
-            self._reached = self._machine.resource_version
-            if self._waiters:
-                self._waiters.release(versions.number(self._reached))
-        elif request is not None and self.synced and not self._in_gap:
+        self._reach()
+        if (
+            not self._machine.resource_version
+            and request is not None
+            and self.synced
+            and not self._in_gap
+        ):
             self._in_gap = True
             for handler in self._gap_handlers:
                 handler(self._reached)
         return request
 
     def _put(self, item: reflector.Item, *, initial: bool, afresh: bool) -> None:
-        known = self._store.version(item.key)
-        same = known == item.resource_version and self._store.uid(item.key) == item.uid
-        if same and not afresh:
+        if not afresh and self._store.holds(item.key, item.uid, item.resource_version):
             return  # a relist shows mostly what is known: no need to decode it
         try:
             value = self._view(item.raw)
@@ -357,16 +374,11 @@ class Informer(Generic[T]):
             return
         if self._budget is not None:
             self._budget.put((self, item.key), len(item.raw), self.resource.group_resource)
-        self._handlers.tell(
-            self._store.put(
-                item.key,
-                value,
-                uid=item.uid,
-                resource_version=item.resource_version,
-                initial=initial,
-                afresh=afresh,
-            )
+        uid, version = item.uid, item.resource_version
+        events = self._store.put(
+            item.key, value, uid=uid, resource_version=version, initial=initial, afresh=afresh
         )
+        self._handlers.tell(events)
 
     def _remove(self, item: reflector.Item) -> None:
         if item.key not in self._store:
@@ -376,11 +388,8 @@ class Informer(Generic[T]):
             final = self._view(item.raw)
         except Exception as error:
             self._handlers.undecodable(item.key, error)
-        self._tell(
-            self._store.remove(
-                item.key, uid=item.uid, final=final, resource_version=item.resource_version
-            )
-        )
+        uid, version = item.uid, item.resource_version
+        self._tell(self._store.remove(item.key, uid=uid, final=final, resource_version=version))
 
     def _tell(self, events: Iterable[store.Event[T]]) -> None:
         """Tell of objects that went; what they held is free."""

@@ -187,18 +187,16 @@ class Reflector:
     ) -> None:
         self._timing = timing
         self._rng = rng
+        first, longest = timing.watch_retry_first, timing.watch_retry_longest
         self._backoff = backoff.Backoff(
-            first=timing.watch_retry_first,
-            longest=timing.watch_retry_longest,
-            healthy=timing.watch_healthy,
-            rng=rng,
+            first=first, longest=longest, healthy=timing.watch_healthy, rng=rng
         )
         self._state = _State.WAITING
         self._stream_opening = False
         self._since = 0.0  # when the present watch was accepted
         self._seen: set[store.Key] = set()
         self._doubt = False  # whether the server may have lost history
-        self._afresh = False  # whether it has: versions are given out a second time
+        self.afresh = False  # whether it has: versions are given out a second time
         #: Whether streaming lists are (still) tried.
         self.streaming = streaming
         #: The store contains everything up to here; "" means that a list is needed.
@@ -218,6 +216,26 @@ class Reflector:
     def watching(self) -> bool:
         """Whether changes reach us as they happen."""
         return self._state is _State.WATCHING
+
+    def follow(self, change: str, item: Item) -> bool:
+        """Take in a change as `step` does nearly all, without its objects; False: ask `step`."""
+        if self._state is _State.STREAMING and change != "DELETED":
+            self._seen.add(item.key)
+            return True
+        if self._state is not _State.WATCHING:
+            return False
+        held, resource_version = self.resource_version, item.resource_version
+        # Of two numbers with as many digits the later text is the larger one.
+        surely = len(held) == len(resource_version) and held <= resource_version
+        if surely or not versions.went_back(held, resource_version):
+            self.resource_version = resource_version
+            return True
+        return False
+
+    def alive(self, now: float) -> None:
+        """Note that the server was heard of; only a stream under way is prolonged by it."""
+        if self._state in (_State.STREAMING, _State.WATCHING):
+            self.deadline = now + self._timing.inactivity
 
     def step(self, what: Input, now: float) -> list[Action]:
         """Take in one event and return what to do, in order."""
@@ -272,7 +290,7 @@ class Reflector:
 
     def _forget(self) -> None:
         self.resource_version = ""
-        self._afresh = True
+        self.afresh = True
 
     def _wait(self, now: float, delay: float) -> list[Action]:
         self._state = _State.WAITING
@@ -293,7 +311,7 @@ class Reflector:
         actions: list[Action] = []
         for item in what.items:
             self._seen.add(item.key)
-            actions.append(Put(item, not self.synced, self._afresh))
+            actions.append(Put(item, not self.synced, self.afresh))
         if what.last:
             actions.append(self._complete(what.resource_version))
             actions += self._request(now)
@@ -303,19 +321,19 @@ class Reflector:
         keys, self._seen = frozenset(self._seen), set()
         self.resource_version = resource_version
         self.synced = True
-        self._doubt = self._afresh = False
+        self._doubt = self.afresh = False
         self.relists += 1
         return Retain(keys, resource_version)
 
     def _changed(self, what: Changed, now: float) -> list[Action]:
         item = what.item
-        self._alive(now)
+        self.alive(now)
         if self._state is _State.STREAMING:
             if what.type == "DELETED":
                 self._seen.discard(item.key)
                 return [Remove(item)]
             self._seen.add(item.key)
-            return [Put(item, not self.synced, self._afresh)]
+            return [Put(item, not self.synced, self.afresh)]
         if self._state is not _State.WATCHING:
             return []
         if versions.went_back(self.resource_version, item.resource_version):
@@ -325,7 +343,7 @@ class Reflector:
         return [Remove(item) if what.type == "DELETED" else Put(item, initial=False)]
 
     def _bookmark(self, what: Bookmark, now: float) -> list[Action]:
-        self._alive(now)
+        self.alive(now)
         if self._state is _State.STREAMING:
             if what.end:
                 self._state = _State.WATCHING
@@ -340,11 +358,6 @@ class Reflector:
             return self._restart(now)
         self.resource_version = what.resource_version
         return []
-
-    def _alive(self, now: float) -> None:
-        # Only for a stream under way: what is left of one that is over must not delay the next.
-        if self._state in (_State.STREAMING, _State.WATCHING):
-            self.deadline = now + self._timing.inactivity
 
     def _restart(self, now: float) -> list[Action]:
         self.resource_version = ""

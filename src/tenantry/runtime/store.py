@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Literal, TypeVar
 
@@ -56,6 +57,14 @@ class Held(msgspec.Struct, Generic[T], frozen=True, gc=False):
     uid: str
     resource_version: str
     value: T
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Saved(Generic[T]):
+    """A cache's content and the version it is at."""
+
+    resource_version: str
+    objects: tuple[Held[T], ...] = ()
 
 
 class _Lookup(Generic[T]):
@@ -125,6 +134,11 @@ class Store(Generic[T]):
         """Return all keys."""
         return list(self._entries)
 
+    def holds(self, key: Key, uid: str, resource_version: str) -> bool:
+        """Tell whether exactly this version of this very object is there."""
+        entry = self._entries.get(key)
+        return entry is not None and entry.resource_version == resource_version and entry.uid == uid
+
     def version(self, key: Key) -> str:
         """Return the resourceVersion of the object under a key, "" when there is none."""
         entry = self._entries.get(key)
@@ -165,35 +179,22 @@ class Store(Generic[T]):
         resource_version: str,
         initial: bool = False,
         afresh: bool = False,
-    ) -> Iterator[Event[T]]:
-        """Set an object; yields nothing when this version of it is already there.
+    ) -> tuple[Event[T], ...]:
+        """Set an object; gives nothing when this version of it is already there.
 
         :param afresh: the server has lost history, so the same version may be something else now
         """
         entry = self._entries.get(key)
         if entry is not None and entry.uid != uid:
-            yield from self.remove(key)
-            entry = None
+            return (*self.remove(key), *self._add(key, value, uid, resource_version, initial))
         if entry is None:
-            self._entries[key] = _Entry(value, uid, resource_version)
-            self._namespaces.setdefault(key[0], {})[key] = None
-            for lookup in self._lookups.values():
-                lookup.put(key, value)
-            yield Event(
-                type="added",
-                key=key,
-                new=value,
-                initial=initial,
-                uid=uid,
-                resource_version=resource_version,
-            )
-            return
+            return self._add(key, value, uid, resource_version, initial)
         if entry.resource_version == resource_version and not (afresh and entry.value != value):
-            return
+            return ()
         old, entry.value, entry.resource_version = entry.value, value, resource_version
         for lookup in self._lookups.values():
             lookup.put(key, value)
-        yield Event(
+        modified: Event[T] = Event(
             type="modified",
             key=key,
             old=old,
@@ -201,14 +202,32 @@ class Store(Generic[T]):
             uid=uid,
             resource_version=resource_version,
         )
+        return (modified,)
+
+    def _add(
+        self, key: Key, value: T, uid: str, resource_version: str, initial: bool
+    ) -> tuple[Event[T], ...]:
+        self._entries[key] = _Entry(value, uid, resource_version)
+        self._namespaces.setdefault(key[0], {})[key] = None
+        for lookup in self._lookups.values():
+            lookup.put(key, value)
+        added: Event[T] = Event(
+            type="added",
+            key=key,
+            new=value,
+            initial=initial,
+            uid=uid,
+            resource_version=resource_version,
+        )
+        return (added,)
 
     def remove(
         self, key: Key, *, uid: str = "", final: T | None = None, resource_version: str = ""
-    ) -> Iterator[Event[T]]:
+    ) -> tuple[Event[T], ...]:
         """Remove an object; with `uid` only if it is that very one."""
         entry = self._entries.get(key)
         if entry is None or (uid and entry.uid != uid):
-            return
+            return ()
         del self._entries[key]
         bucket = self._namespaces[key[0]]
         del bucket[key]
@@ -216,7 +235,7 @@ class Store(Generic[T]):
             del self._namespaces[key[0]]
         for lookup in self._lookups.values():
             lookup.remove(key)
-        yield Event(
+        deleted: Event[T] = Event(
             type="deleted",
             key=key,
             old=entry.value,
@@ -224,6 +243,7 @@ class Store(Generic[T]):
             uid=entry.uid,
             resource_version=resource_version or entry.resource_version,
         )
+        return (deleted,)
 
     def retain(self, keys: Iterable[Key]) -> Iterator[Event[T]]:
         """Remove everything but `keys`: the end of a relist, which is a difference, not a reset."""
