@@ -133,6 +133,25 @@ async def test_a_warm_replica_asks_nothing(cluster: Cluster) -> None:
     assert cluster.asked == []
 
 
+@pytest.mark.parametrize(
+    ("labels", "asked"),
+    [({}, []), ({"owner.projectcapsule.dev/promote": "true"}, ["get tenants oil"])],
+)
+async def test_owners_are_read_for_promotions_alone(
+    cluster: Any, labels: dict[str, str], asked: list[str]
+) -> None:
+    """Each namespace gets a ServiceAccount of Kubernetes' own, which concerns nobody."""
+    cluster.remember()
+    gather = evidence.Gatherer(cluster, cluster, frozenset([CONTROLLER]))
+    review = admission.Review(
+        uid="r", operation="CREATE", resource="serviceaccounts", kind="ServiceAccount",
+        namespace="prod", name="default", user=wire.UserInfo(username="x"),
+        object={"metadata": {"name": "default", "labels": labels}},
+    )  # fmt: skip
+    await gather(review)
+    assert cluster.asked == asked
+
+
 async def test_the_first_pod_of_a_tenant_that_the_watches_have_not_told_of(
     cluster: Cluster,
 ) -> None:

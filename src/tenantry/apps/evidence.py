@@ -23,7 +23,7 @@ from tenantry.kube import client as kube
 from tenantry.kube import errors
 from tenantry.runtime import admission, permissions
 from tenantry.tenancy import evidence, state
-from tenantry.tenancy.admission import break_glass
+from tenantry.tenancy.admission import break_glass, content
 
 NEEDS = (
     permissions.Need(capsule.TENANTS, ("get", "list")),
@@ -231,7 +231,7 @@ class Gatherer:
         name = view.tenant if view is not None else None
         owner = await self._owner(name, read=read) if name is not None else None
         home = await self._home_remembered(requester, review.namespace, name)
-        found = await self._named([name]) if name is not None and _ownership(review) else []
+        found = await self._named([name]) if name and content.concerns_promotion(review) else []
         known = evidence.Evidence(
             requester=requester,
             requester_class=index.roster.classify(requester, lambda _: home),
@@ -355,10 +355,6 @@ def _cordoned(view: directory.NamespaceView | None, owner: tenant.Tenant | None)
         return False
     frozen = owner is not None and owner.spec.cordoned
     return frozen or view.labels.get(constants.CORDONED_LABEL) == constants.TRUE
-
-
-def _ownership(review: admission.Review) -> bool:
-    return review.is_about(resources.SERVICE_ACCOUNTS)
 
 
 def occupied(view: directory.NamespaceView) -> bool:

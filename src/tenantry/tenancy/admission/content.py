@@ -75,7 +75,8 @@ def protect_managed(review: admission.Review, known: evidence.Evidence) -> Decis
     return admission.Deny(MANAGED)
 
 
-def _concerns_promotion(review: admission.Review) -> bool:
+def concerns_promotion(review: admission.Review) -> bool:
+    """Tell whether a ServiceAccount is, was or shall be promoted, so that owners are asked about."""
     if not review.is_about(resources.SERVICE_ACCOUNTS):
         return False
     before, after = _labels(review.old), _labels(review.object)
@@ -104,4 +105,4 @@ def promote(review: admission.Review, known: evidence.Evidence) -> Decision:
 
 CORDONING = admission.Step(name="content.cordon", matches=_in_namespace, decide=cordon)
 MANAGING = admission.Step(name="content.managed", matches=_is_managed, decide=protect_managed)
-PROMOTING = admission.Step(name="content.promote", matches=_concerns_promotion, decide=promote)
+PROMOTING = admission.Step(name="content.promote", matches=concerns_promotion, decide=promote)
