@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist import scheduler
 
@@ -41,6 +43,27 @@ TOGETHER = {
     "test_manifests.py": "manifests",
 }
 LONGEST = "apps"
+
+# Most properties are quick to break when they break; long runs look further.
+hypothesis.settings.register_profile("short", max_examples=50, deadline=None)
+hypothesis.settings.register_profile("long", max_examples=1000, deadline=None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose how many examples properties are tried with, where they do not say themselves."""
+    short = config.getoption("markexpr") == "not long"
+    hypothesis.settings.load_profile("short" if short else "long")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Collect no garbage while thousands of tests are made, none of which is."""
+    gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Never look at them again."""
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

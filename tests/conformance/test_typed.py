@@ -111,6 +111,7 @@ def test_the_schema_explains_itself(shell: Shell) -> None:
     assert re.search(r"DESCRIPTION:\n\s+\S+", said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", ["controller", "webhook"])
 def test_a_killed_role_comes_back(shell: Shell, unit: str) -> None:
     name = f"phoenix-{unit}"

@@ -174,7 +174,6 @@ def _call(function: cel_values.Function, operands: list[str]) -> str:
 CALLS = st.builds(_call, FUNCTIONS, st.lists(OPERANDS, min_size=3, max_size=3))
 
 
-@hypothesis.settings(max_examples=500, deadline=None)
 @hypothesis.given(
     st.builds(_call, FUNCTIONS, st.lists(OPERANDS | CALLS, min_size=3, max_size=3))
     | st.text(max_size=10)

@@ -138,7 +138,6 @@ VALUES = st.recursive(
 )
 
 
-@hypothesis.settings(max_examples=500, deadline=None)
 @hypothesis.given(st.lists(PIECES | st.text(max_size=2), max_size=16).map("".join), VALUES)
 def test_any_template_gives_a_text_or_our_error(source: str, value: Any) -> None:
     with contextlib.suppress(errors.InvalidValueError, jsonpath.JSONPathError):

@@ -18,7 +18,7 @@ class Speaker:
     """Says hello, and everything back; ends when the client does."""
 
     def __init__(self) -> None:
-        self.heard = b""
+        self.heard = bytearray()
         self.over = asyncio.Event()
         self.requests: list[bytes] = []
         self.cancelled = False

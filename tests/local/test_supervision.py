@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenantry.local import supervision as sv
@@ -223,7 +223,6 @@ class TestOrder:
             sv.ordered([sv.Unit(name="a", after=("ghost",))])
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_whatever_happens_the_invariants_hold(data: st.DataObject) -> None:
     """Play a shell that lives through anything, and at the end wants it all down."""

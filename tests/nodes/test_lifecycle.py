@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenantry.api.tenantry import constants, node_pool
@@ -190,7 +190,6 @@ TAINTS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 # What is put back at the end of the list must not look like a change.
 @example(
     {},

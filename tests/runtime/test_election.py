@@ -233,7 +233,6 @@ STEPS = st.lists(
 )
 
 
-@hypothesis.settings(max_examples=300, deadline=None)
 @hypothesis.given(STEPS)
 def test_there_are_never_two_leaders(steps: list[tuple[int, str, float]]) -> None:
     """Each process leads only until `expires`, whatever it knows; those spans never overlap."""

@@ -123,9 +123,7 @@ class FairMachine(QueueMachine):
         return sum((each < "d") is (key < "d") for each in self.working) < 2
 
 
-QueueMachine.TestCase.settings = hypothesis.settings(
-    max_examples=100, stateful_step_count=40, deadline=None
-)
+QueueMachine.TestCase.settings = hypothesis.settings(stateful_step_count=40)
 FairMachine.TestCase.settings = QueueMachine.TestCase.settings
 TestQueueMachine = QueueMachine.TestCase
 TestFairMachine = FairMachine.TestCase

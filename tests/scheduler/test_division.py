@@ -92,7 +92,6 @@ queue_strategy = st.builds(
 )
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
 @hypothesis.given(
     st.lists(queue_strategy, min_size=1, max_size=6), st.integers(0, 60), st.sampled_from([0, 1, 2])
 )

@@ -34,6 +34,9 @@ assert _SPEC.loader is not None
 PROPERTIES = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(PROPERTIES)
 
+# It tries the tests, not the product.
+pytestmark = pytest.mark.long
+
 Patch = pytest.MonkeyPatch
 #: Many small clusters, the first failure ends it, the same ones each time.
 FAST = hypothesis.settings(

@@ -20,12 +20,17 @@ def read(text: str | bytes) -> list[Any]:
     return [found for found in yaml.load_all(text, loader) if found is not None]
 
 
-def write(*documents: Any) -> str:
-    """Write decoded JSON values, each written out where it is used, keys in their order."""
+def write(*documents: Any, width: int = 80) -> str:
+    """Write decoded JSON values, each written out where it is used, keys in their order.
+
+    :param width: in characters, of lines that may be folded
+    """
     import yaml
 
     base: type = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     # Else a part that two share would be named once and referred to.
     plain = type("Plain", (base,), {"ignore_aliases": lambda _self, _data: True})
-    text: str = yaml.dump_all(documents, Dumper=plain, sort_keys=False, allow_unicode=True)
+    text: str = yaml.dump_all(
+        documents, Dumper=plain, sort_keys=False, allow_unicode=True, width=width
+    )
     return text

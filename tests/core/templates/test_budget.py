@@ -128,7 +128,6 @@ OPERANDS = st.sampled_from(
 SMALL = budget.Limits(steps=2000, made=100_000, output=10_000)
 
 
-@hypothesis.settings(max_examples=400, deadline=None)
 @hypothesis.given(st.lists(WORDS | st.text(max_size=3), max_size=24).map("".join), JSON)
 def test_any_text_compiles_or_is_refused(source: str, data: Any) -> None:
     try:
@@ -139,7 +138,6 @@ def test_any_text_compiles_or_is_refused(source: str, data: Any) -> None:
         assert len(template.render(data, SMALL)) <= SMALL.output
 
 
-@hypothesis.settings(max_examples=800, deadline=None)
 @hypothesis.given(
     st.sampled_from(NAMES), st.lists(OPERANDS, max_size=4), st.sampled_from(NAMES), JSON, JSON
 )
