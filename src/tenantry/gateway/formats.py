@@ -6,30 +6,30 @@ from tenantry.gateway import errors, protobuf
 from tenantry.httpproxy import heads
 
 JSON = b"application/json"
+_LISTS = {b"as=table": "Table", b"as=partialobjectmetadatalist": "PartialObjectMetadataList"}
 
 
-def _narrowed(accept: bytes, *, binary: bool) -> bytes:
-    kept = [found for part in accept.split(b",") if (found := _form(part.strip(), binary=binary))]
-    if kept:
-        return b",".join(kept)
-    if accept.strip():
-        raise errors.NotAcceptable(
-            "what is narrowed comes as JSON" + (" or protobuf" if binary else "")
-        )
-    return JSON
+def _accepted(headers: heads.Headers) -> list[bytes]:
+    """Return the forms that a client accepts, as it wrote them."""
+    accept = b",".join(value for name, value in headers if name == b"accept")
+    return [part.strip() for part in accept.split(b",")] if accept.strip() else []
+
+
+def _read(part: bytes) -> tuple[bytes, list[bytes]]:
+    """Return a form's media type and parameters, in lower case."""
+    kind, *parameters = [piece.strip() for piece in part.lower().split(b";")]
+    return kind, parameters
 
 
 def _form(part: bytes, *, binary: bool) -> bytes:
-    kind, *parameters = [piece.strip() for piece in part.split(b";")]
-    kind = kind.lower()
+    kind, parameters = _read(part)
     if kind == JSON:
         return part
     if kind in {b"*/*", b"application/*"}:
         # How much it is wanted decides which of several it is.
         return b";".join((JSON, *(p for p in parameters if p.startswith(b"q="))))
     # A Table has its rows where lists have something else.
-    table = any(parameter.lower() == b"as=table" for parameter in parameters)
-    return part if binary and kind == protobuf.MEDIA_TYPE and not table else b""
+    return part if binary and kind == protobuf.MEDIA_TYPE and b"as=table" not in parameters else b""
 
 
 def narrowed(headers: heads.Headers, *, binary: bool = True) -> heads.Headers:
@@ -37,18 +37,22 @@ def narrowed(headers: heads.Headers, *, binary: bool = True) -> heads.Headers:
 
     :raises NotAcceptable: when the client accepts nothing that can be read here
     """
-    accept = b",".join(value for name, value in headers if name == b"accept")
+    accepted = _accepted(headers)
+    forms = [found for part in accepted if (found := _form(part, binary=binary))]
+    if accepted and not forms:
+        raise errors.NotAcceptable(
+            "what is narrowed comes as JSON" + (" or protobuf" if binary else "")
+        )
     kept = [h for h in headers if h[0] not in {b"accept", b"accept-encoding"}]
-    return [*kept, (b"accept", _narrowed(accept, binary=binary))]
+    return [*kept, (b"accept", b",".join(forms) or JSON)]
 
 
 def of_empty(headers: heads.Headers) -> tuple[str, str]:
     """Return kind and apiVersion of a list without objects, where they are not those of its kind."""
-    for name, value in headers:
-        if name == b"accept":
-            first = value.partition(b",")[0].lower().split(b";")
-            for kind in ("Table", "PartialObjectMetadataList"):
-                if f"as={kind.lower()}".encode() in map(bytes.strip, first):
-                    beta = b"v=v1beta1" in map(bytes.strip, first)
-                    return kind, "meta.k8s.io/v1beta1" if beta else "meta.k8s.io/v1"
+    for part in _accepted(headers)[:1]:
+        _, parameters = _read(part)
+        for parameter, kind in _LISTS.items():
+            if parameter in parameters:
+                beta = b"v=v1beta1" in parameters
+                return kind, "meta.k8s.io/v1beta1" if beta else "meta.k8s.io/v1"
     return "", ""
