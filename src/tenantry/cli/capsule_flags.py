@@ -179,12 +179,12 @@ def flags(function: F) -> F:
             click.option(
                 "--zap-encoder", type=click.Choice(["json", "console"]), hidden=True
             ),
-            _nothing(_switch, "--zap-devel"),
-            _nothing(_switch, "--enable-http2"),
-            _nothing(_switch, "--enable-pprof"),
-            _nothing(_switch, "--enable-tracing"),
-            _nothing(click.option, "--client-connection-qps", type=float),
-            _nothing(click.option, "--client-connection-burst", type=int),
+            nothing(_switch, "--zap-devel"),
+            nothing(_switch, "--enable-http2"),
+            nothing(_switch, "--enable-pprof"),
+            nothing(_switch, "--enable-tracing"),
+            nothing(click.option, "--client-connection-qps", type=float),
+            nothing(click.option, "--client-connection-burst", type=int),
             click.version_option(package_name="tenantry"),
         )
     ):  # fmt: skip
@@ -192,7 +192,7 @@ def flags(function: F) -> F:
     return function
 
 
-def _nothing(make: Callable[..., Callable[[F], F]], name: str, **more: Any) -> Callable[[F], F]:
+def nothing(make: Callable[..., Callable[[F], F]], name: str, **more: Any) -> Callable[[F], F]:
     """Accept a flag of Capsule that has nothing to say here."""
     return make(name, expose_value=False, hidden=True, **more)
 

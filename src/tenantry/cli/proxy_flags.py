@@ -51,9 +51,7 @@ def flags(function: F) -> F:
     """Add the flags; `translated` reads them."""
     for name, switch in _NOTHING.items():
         more: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if switch else {}
-        function = click.option(
-            name, default=None, multiple=True, expose_value=False, hidden=True, **more
-        )(function)
+        function = capsule_flags.nothing(click.option, name, multiple=True, **more)(function)
     for option in reversed(
         (
             click.option(
