@@ -9,9 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import yaml
-
 from tenantry.apps import permissions
+from tenantry.core import yamls
 
 TARGET = Path(__file__).parents[2] / "src/tenantry/deploy/rbac/tenantry.yaml"
 HEADER = "# Made by tools/rbacgen from the NEEDS declared in the code. Do not edit.\n"
@@ -19,9 +18,7 @@ HEADER = "# Made by tools/rbacgen from the NEEDS declared in the code. Do not ed
 
 def rendered() -> str:
     """Return the manifests as they should be on disk."""
-    return HEADER + yaml.safe_dump_all(
-        permissions.manifests(), sort_keys=False, explicit_start=True
-    )
+    return f"{HEADER}---\n{yamls.write(*permissions.manifests())}"
 
 
 def main() -> int:
