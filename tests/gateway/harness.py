@@ -93,6 +93,16 @@ class World:
         """Trusts the plane's authority, for those who have no certificate of their own."""
         return ssl.create_default_context(cafile=str(self.plane.platform.paths.pki / "ca.crt"))
 
+    @functools.cached_property
+    def robot_token(self) -> str:
+        """A token of the service account that owns a tenant."""
+        return self.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
+
+    @functools.cached_property
+    def robot(self) -> Path:
+        """The kubeconfig of that service account."""
+        return self.with_token(self.robot_token, "robot")
+
     def kubeconfig(self, name: str, *groups: str) -> Path:
         """Return a kubeconfig with a certificate that points at the gateway."""
         path = self.folder / f"{name}-{'-'.join(groups)}.yaml"

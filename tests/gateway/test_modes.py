@@ -108,7 +108,7 @@ def test_who_would_believe_everybody_does_not_start(world: World) -> None:
 
 
 def test_service_accounts_are_told_without_a_question(world: World, serving: int) -> None:
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
+    token = world.robot_token
     url = f"http://127.0.0.1:{serving}"
     code, names = namespaces(url, Authorization=f"Bearer {token}")
     assert (code, {"oil-1", "oil-2"} <= set(names), "gas-1" in names) == (200, True, False)

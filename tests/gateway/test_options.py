@@ -141,9 +141,8 @@ def test_groups_that_are_not_heard_of_are_not_sent(
     world: World, asking: dict[str, Caller], port: int, tmp_path: Path
 ) -> None:
     """Defect D2: they were exempt from the review, and went on to the API server."""
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
     path = tmp_path / "token.yaml"
-    text = world.with_token(token, "robot-options").read_text()
+    text = world.robot.read_text()
     path.write_text(text.replace(world.server, f"https://127.0.0.1:{port}"))
     robot = Caller(path)
     may = ("clusterrolebinding", "options-robot")
@@ -172,8 +171,7 @@ def test_groups_that_are_not_heard_of_are_not_sent(
 
 
 def test_a_browsers_token_in_the_protocol_of_its_websocket(world: World) -> None:
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
-    quoted = base64.b64encode(token.encode()).decode().rstrip("=")
+    quoted = base64.b64encode(world.robot_token.encode()).decode().rstrip("=")
     words = f"base64url.bearer.authorization.k8s.io.{quoted}, base64.binary.k8s.io"
     bare = sockets.Socket(
         world.server, world.trusting, f"{NAMESPACES}?watch=true&resourceVersion=0",

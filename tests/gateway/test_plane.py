@@ -29,8 +29,7 @@ CONFIG_MAPS = ("configmaps", "-A", "--field-selector", "metadata.name!=kube-root
 @pytest.fixture(scope="session")
 def robot(world: World) -> Path:
     """A service account that owns a tenant, with a token."""
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
-    return world.with_token(token, "robot")
+    return world.robot
 
 
 @pytest.fixture(scope="session")

@@ -98,10 +98,8 @@ def test_informers_of_client_go(world: World) -> None:
 @pytest.mark.parametrize("namespaces", ["oil-1,oil-2", ""], ids=["some", "all"])
 def test_the_cluster_cache_of_argo_cd(world: World, namespaces: str) -> None:
     """As the service account of a tenant: with its namespaces given, and for the whole cluster."""
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
-    path = world.with_token(token, "argo")
     kinds = "/ConfigMap,/Pod,/Secret,apps/Deployment" + ("" if namespaces else ",/Namespace")
-    with following(program("bin/argocache"), path, kinds, namespaces) as ask:
+    with following(program("bin/argocache"), world.robot, kinds, namespaces) as ask:
         before: Found = ask()
         assert {"oil-1/oil-1-notes", "oil-2/oil-2-notes"} <= set(before["ConfigMap"])
         for kind, names in before.items():
@@ -123,9 +121,7 @@ def test_the_cluster_cache_of_argo_cd(world: World, namespaces: str) -> None:
 
 def test_the_cluster_cache_of_everything(world: World) -> None:
     """Every kind that discovery names, of which an owner may list some."""
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
-    path = world.with_token(token, "argo-all")
-    with following(program("bin/argocache"), path, "", "") as ask:
+    with following(program("bin/argocache"), world.robot, "", "") as ask:
         found: Found = ask()
     assert {"/oil-1", "/oil-2"} <= set(found["Namespace"])
     assert found["Tenant"] == ["/oil"]

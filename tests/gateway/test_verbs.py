@@ -31,7 +31,6 @@ LISTED = (NAMESPACES, CLASSES, CONFIG_MAPS)
 @pytest.fixture(scope="module")
 def callers(world: World) -> Iterator[dict[str, Caller]]:
     """Each at the gateway; `direct` is alice at the API server itself."""
-    token = world.plane.run("create", "token", "robot", "-n", "oil-1").stdout.strip()
     direct = world.folder / "direct.yaml"
     text = world.kubeconfig("alice", USERS).read_text()
     direct.write_text(text.replace(world.server, world.plane.server))
@@ -39,7 +38,7 @@ def callers(world: World) -> Iterator[dict[str, Caller]]:
         "admin": Caller(world.kubeconfig("admin", "system:masters")),
         "alice": Caller(world.kubeconfig("alice", USERS)),
         "bob": Caller(world.kubeconfig("bob", USERS, "wind-owners")),
-        "robot": Caller(world.with_token(token, "robot-verbs")),
+        "robot": Caller(world.robot),
         "direct": Caller(direct),
     }
     yield found

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tenantry.httpproxy import errors, fetch, heads, upstream
 
-from .conftest import Run, playing, proxying, serve, until
+from .conftest import Play, Run, playing, proxying, serve, until
 
 TARGETS = [b"/%d" % number for number in range(40)]
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await serve(reader, writer, lambda head, _: head.split(b" ")[1] * 100)
+
+
+@contextlib.asynccontextmanager
+async def reaching(play: Play) -> AsyncIterator[upstream.Upstream]:
+    """Serve, and give who asks there."""
+    async with playing(play) as port:
+        target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
+        try:
+            yield target
+        finally:
+            target.close()
 
 
 async def ask(
@@ -28,15 +41,11 @@ async def ask(
 
 def test_answers_come_in_order_over_few_connections(run: Run) -> None:
     async def test() -> None:
-        async with playing(echo) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                for _ in range(2):
-                    assert await ask(target, *TARGETS) == [path * 100 for path in TARGETS]
-                    assert target.open == 4
-                assert await ask(target) == []
-            finally:
-                target.close()
+        async with reaching(echo) as target:
+            for _ in range(2):
+                assert await ask(target, *TARGETS) == [path * 100 for path in TARGETS]
+                assert target.open == 4
+            assert await ask(target) == []
 
     run(test)
 
@@ -65,12 +74,8 @@ def test_a_connection_is_sent_several_requests_before_it_answers(run: Run) -> No
         await reader.read()
 
     async def test() -> None:
-        async with playing(play) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                assert await ask(target, *TARGETS) == TARGETS
-            finally:
-                target.close()
+        async with reaching(play) as target:
+            assert await ask(target, *TARGETS) == TARGETS
 
     run(test)
     assert read == [10] * 4
@@ -89,13 +94,9 @@ def test_what_was_not_answered_before_a_connection_closed_is_asked_again(run: Ru
         await writer.drain()
 
     async def test() -> None:
-        async with playing(two) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                assert await ask(target, *TARGETS) == TARGETS
-                await until(lambda: target.open == 0)
-            finally:
-                target.close()
+        async with reaching(two) as target:
+            assert await ask(target, *TARGETS) == TARGETS
+            await until(lambda: target.open == 0)
 
     run(test)
     assert sorted(asked) == sorted(TARGETS)
@@ -111,27 +112,19 @@ def test_an_answer_that_nobody_asked_for_is_nobodys(run: Run) -> None:
             writer.write(one + one if target == b"/twice" else one)
 
     async def test() -> None:
-        async with playing(play) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                assert await ask(target, b"/twice") == [b"/twice"]
-                assert await ask(target, b"/1", b"/2") == [b"/1", b"/2"]
-            finally:
-                target.close()
+        async with reaching(play) as target:
+            assert await ask(target, b"/twice") == [b"/twice"]
+            assert await ask(target, b"/1", b"/2") == [b"/1", b"/2"]
 
     run(test)
 
 
 def test_all_bodies_together_have_a_limit(run: Run) -> None:
     async def test() -> None:
-        async with playing(echo) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                with pytest.raises(errors.TooLargeError):
-                    await ask(target, *TARGETS, limit=5_000)
-                assert await ask(target, b"/1", limit=200) == [b"/1" * 100]
-            finally:
-                target.close()
+        async with reaching(echo) as target:
+            with pytest.raises(errors.TooLargeError):
+                await ask(target, *TARGETS, limit=5_000)
+            assert await ask(target, b"/1", limit=200) == [b"/1" * 100]
 
     run(test)
 
@@ -148,12 +141,8 @@ def test_a_connection_that_was_closed_meanwhile_is_replaced_once(run: Run) -> No
         await reader.readuntil(heads.END)
 
     async def test() -> None:
-        async with playing(once) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                assert await ask(target, *TARGETS[:12]) == [b"ok"] * 12
-            finally:
-                target.close()
+        async with reaching(once) as target:
+            assert await ask(target, *TARGETS[:12]) == [b"ok"] * 12
 
     run(test)
     assert sorted(asked) == sorted(TARGETS[:12])
@@ -172,14 +161,10 @@ def test_one_that_fails_fails_all_and_leaves_nothing(run: Run, said: bytes) -> N
         await reader.read()
 
     async def test() -> None:
-        async with playing(play) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
-            try:
-                with pytest.raises(errors.UpstreamBrokenError):
-                    await ask(target, *TARGETS)
-                await until(lambda: target.open == 0)
-            finally:
-                target.close()
+        async with reaching(play) as target:
+            with pytest.raises(errors.UpstreamBrokenError):
+                await ask(target, *TARGETS)
+            await until(lambda: target.open == 0)
 
     run(test)
 
