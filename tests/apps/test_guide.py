@@ -83,9 +83,9 @@ async def test_it_works_as_it_stands(world: World) -> None:
 async def typed(world: World) -> None:
     alice = world.admin.as_user("alice", [constants.USER_GROUP])
     labels = {"cost-center": "cc-1"}
-    await alice.create(
-        resources.NAMESPACES, {"metadata": {"name": "vision-train", "labels": labels}}
-    )
+    # In other tests there is an alice with a tenant, too.
+    hers = {**labels, constants.TENANT_LABEL: "vision"}
+    await alice.create(resources.NAMESPACES, {"metadata": {"name": "vision-train", "labels": hers}})
     await world.admin.create(
         resources.NAMESPACES, {"metadata": {"name": "legacy", "labels": labels}}
     )

@@ -23,7 +23,8 @@ MANAGED = (
 
 async def test_names_labels_and_subjects_are_upstreams(world: World) -> None:
     tenant = await world.tenant(owners=[{"kind": "User", "name": "alice"}])
-    await world.namespace(by=world.admin.as_user("alice", [constants.USER_GROUP]))
+    # In other tests there is an alice with a tenant, too.
+    await world.namespace(by=world.admin.as_user("alice", [constants.USER_GROUP]), tenant="oil")
 
     async def both() -> bool:
         return {("admin", "alice"), ("capsule-namespace-deleter", "alice")} <= await world.granted()

@@ -202,7 +202,8 @@ def test_nobody_watches_by_switching(world: World) -> None:
 def test_a_client_is_answered_when_it_pings_or_leaves_and_else_not_heard(alice: Caller) -> None:
     with alice.socket("/api/v1/namespaces?watch=true&resourceVersion=0") as socket:
         frames = socket.frames()
-        assert next(frames)[0] == sockets.TEXT
+        for _ in alice.names("/api/v1/namespaces") or ():
+            assert next(frames)[0] == sockets.TEXT
         # What looks like another request is not one.
         socket.send(sockets.masked(sockets.TEXT, b"GET /api/v1/nodes HTTP/1.1\r\n\r\n"))
         socket.send(sockets.masked(sockets.PING, b"there?"))
