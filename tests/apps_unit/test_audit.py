@@ -80,9 +80,12 @@ def review(operation: str = "CREATE", **more: Any) -> admission.Review:
     return admission.Review(**{**fields, **more})
 
 
-def told(of: admission.Review, verdict: admission.Verdict) -> list[dict[str, Any]]:
+def told(
+    of: admission.Review, verdict: admission.Verdict, *, remembered: bool = True
+) -> list[dict[str, Any]]:
     recorder: Any = Recorder()
-    audit.Auditor(recorder, {"oil": OIL}.get).tell(of, verdict, KNOWN)
+    memory = {"oil": OIL} if remembered else {}
+    audit.Auditor(recorder, memory.get).tell(of, verdict, KNOWN)
     found: list[dict[str, Any]] = recorder.told
     return found
 
@@ -131,8 +134,10 @@ def test_where_the_step_says_it_the_words_need_not() -> None:
     assert audit.reason_of(verdict) == "Cordoned"
 
 
-def test_a_new_namespace_is_told_of_itself() -> None:
-    (event,) = told(review(), admission.Verdict())
+@pytest.mark.parametrize("remembered", [True, False])
+def test_a_new_namespace_is_told_of_itself(remembered: bool) -> None:
+    """Also when memory has not heard of the tenant, which was read for the decision."""
+    (event,) = told(review(), admission.Verdict(), remembered=remembered)
     assert event == {
         "regarding": {
             "apiVersion": "v1", "kind": "Namespace", "name": "oil-dev", "uid": "u-oil-dev",

@@ -100,7 +100,7 @@ class Auditor:
         if not verdict.allowed:
             self._denied(review, verdict, known)
         elif review.operation == "CREATE" and _is_namespace(review):
-            owner = self._tenant(assignment.of(review.object).tenant)
+            owner = self._tenant(assignment.of(review.object).tenant, known)
             if owner is not None:
                 note = ASSIGNED.format(name=review.name)
                 self._event(
@@ -132,7 +132,7 @@ class Auditor:
         if not mentioned and not known.tenant_name and len(known.tenants) == 1:
             mentioned = set(known.tenants)
         names = [name for name in (known.tenant_name, *sorted(mentioned)) if name]
-        owner = next(filter(None, map(self._tenant, names)), None)
+        owner = next(filter(None, (self._tenant(name, known) for name in names)), None)
         exists = review.old is not None
         if not reason or (owner is None and not exists):
             return
@@ -156,7 +156,7 @@ class Auditor:
         """Tell what a rule only watches; of an object that may never exist, at its tenant."""
         namespace = _is_namespace(review)
         of = assignment.of(review.object).tenant if namespace else known.tenant_name
-        owner = self._tenant(of)
+        owner = self._tenant(of, known)
         exists = review.old is not None
         if owner is None and not exists:
             return
@@ -202,8 +202,10 @@ class Auditor:
             apart=apart,
         )
 
-    def _tenant(self, name: str | None) -> Object | None:
-        found = self._tenant_named(name or "")
+    def _tenant(self, name: str | None, known: evidence.Evidence | None = None) -> Object | None:
+        """Refer to a tenant: memory may not have heard of one that was read for the decision."""
+        read = known.tenants.get(name or "") if known is not None else None
+        found = read or self._tenant_named(name or "")
         return reference_to(found) if found is not None else None
 
 
