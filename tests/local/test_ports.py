@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,6 +13,41 @@ from tenantry.local import errors, ports
 
 def all_but(*taken: int) -> Callable[[int], bool]:
     return lambda port: port not in taken
+
+
+@contextlib.contextmanager
+def nobodys() -> Iterator[tuple[int, Callable[[], None]]]:
+    """Let a port be taken without a process that has it; gives what ends that, too.
+
+    As while a killed server is taken apart: here its listener is on the way between two sockets.
+    """
+    left, right = socket.socketpair()
+    with left, right:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            socket.send_fds(left, [b"."], [listener.fileno()])
+            port = listener.getsockname()[1]
+
+        def end() -> None:
+            left.close()
+            right.close()
+
+        yield port, end
+
+
+class TestLetGo:
+    def test_a_port_is_waited_for_while_whoever_has_it_is_being_killed(self) -> None:
+        with nobodys() as (port, end):
+            ports.let_go(port, 0)
+            assert not ports.is_free(port)
+            later = threading.Timer(0.05, end)
+            later.start()
+            ports.let_go(port, 30)
+            assert ports.is_free(port)
+            later.join()
+
+    def test_who_runs_is_not_waited_for(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ports.let_go(listener.getsockname()[1], 1e9)
 
 
 class TestChoose:

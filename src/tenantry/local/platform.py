@@ -40,6 +40,8 @@ SETUP_TIMEOUT = 3600.0
 #: Seconds within which a supervisor detaches itself or, once killed, is gone.
 QUICK_TIMEOUT = 60.0
 _POLL = 0.05
+#: Seconds within which a server that was killed lets go of its port.
+_RELEASE = 5.0
 #: How many sets of ports a start may lose to others, who start at the same moment.
 _PORT_ATTEMPTS = 3
 #: Free bytes below which etcd cannot be expected to work.
@@ -251,6 +253,8 @@ class Platform:
                 "api-servers", servers, f"1 to {plan.MAXIMUM_API_SERVERS}"
             )
         avoid = self._ports_of_others()
+        if before:
+            ports.let_go(before.api_ports[0], _RELEASE)
         api_ports = ports.choose_api(
             servers,
             (before.api_ports[:1] if before.addresses else before.api_ports) if before else (),

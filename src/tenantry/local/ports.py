@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import socket
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -28,6 +29,17 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def let_go(port: int, seconds: float) -> None:
+    """Wait until nobody has a port whose user cannot be named, as one that is just being killed.
+
+    A killed server's memory goes before its sockets do: for a while it has the port, but nothing
+    else any more, not even a command line.
+    """
+    deadline = time.monotonic() + seconds
+    while not is_free(port) and not _user(port) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def candidates(seed: str, avoid: Collection[int]) -> Iterator[int]:
@@ -102,7 +114,7 @@ def _next(fresh: Iterator[int], free: IsFree) -> int:
 
 
 def _user(port: int) -> str:
-    """Name the process that listens on a port, as far as this user may see it."""
+    """Name the process that listens on a port, as far as this user may see it and it still runs."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -115,7 +127,9 @@ def _user(port: int) -> str:
                 inodes.add(f"socket:[{fields[9]}]")
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if any(str(fd.readlink()) in inodes for fd in (process / "fd").iterdir()):
+            if (process / "cmdline").read_bytes() and any(
+                str(fd.readlink()) in inodes for fd in (process / "fd").iterdir()
+            ):
                 return f"{process.name} ({(process / 'comm').read_text().strip()})"
         except OSError:
             continue
