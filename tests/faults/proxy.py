@@ -278,6 +278,17 @@ class Sent(Fault):
 
 
 @dataclasses.dataclass
+class With(Fault):
+    """Wait for something else before the API server hears of the request."""
+
+    moment: Callable[[], Any]
+
+    async def play(self, exchange: Exchange) -> web.StreamResponse:
+        await asyncio.to_thread(self.moment)
+        return await super().play(exchange)
+
+
+@dataclasses.dataclass
 class Drip(Fault):
     """Slow loris: the answer comes in small pieces with pauses."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tenantry.local import testing
 from tenantry.runtime import leadership, timing
 
 from . import proxy as proxies
-from .conftest import Follow, config_map, fill, make_namespace, until
+from .conftest import Follow, Oracle, config_map, fill, make_namespace, until
 
 pytestmark = pytest.mark.plane
 
@@ -97,6 +98,14 @@ class Killer:
             self.killed.set()
             self.plane.signal("kube-apiserver", signal.SIGKILL)
 
+    def after(self, moment: threading.Barrier) -> None:
+        """Kill it when all that shall be under way is."""
+        pid = self.plane.pid("kube-apiserver")
+        assert pid is not None
+        moment.wait()
+        os.kill(pid, signal.SIGKILL)
+        self.killed.set()
+
 
 async def writer(client: kube.Client, namespace: str, stop: asyncio.Event) -> dict[str, str]:
     """Create one object after the other; return what was said of each."""
@@ -116,13 +125,50 @@ async def writer(client: kube.Client, namespace: str, stop: asyncio.Event) -> di
     return said
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        "list",
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("watch", "write", "renewal")),
-    ],
-)
+async def test_the_api_server_is_killed_in_the_middle_of_everything(
+    *,
+    doomed: testing.Plane,
+    front: proxies.Proxy,
+    admin: kube.Client,
+    namespace: str,
+    follow: Follow,
+    leader: leadership.Leadership,
+) -> None:
+    """A list, a watch, a create, an apply and a renewal are under way, all at once."""
+    await fill(admin, namespace, 50)
+    watching = await follow()
+    # Each waits for the others, then goes on while the API server ends.
+    moment = threading.Barrier(5, timeout=20)
+    kill = Killer(doomed)
+    front.add(proxies.Call(9000, hook=moment.wait), proxies.watches)
+    together = [
+        front.add(proxies.With(moment.wait), lambda seen, verb=verb: seen.method == verb)  # type: ignore[misc]
+        for verb in ("POST", "PATCH", "PUT")
+    ]
+    killing = asyncio.create_task(asyncio.to_thread(kill.after, moment))
+    listing = await follow(wait=False)
+    writing = [
+        asyncio.create_task(writes_through(front, namespace, kind)) for kind in ("create", "apply")
+    ]
+    await killing
+    assert [rule.hits for rule in together] == [1, 1, 1]
+    said = {name: told for each in writing for name, told in (await each).items()}
+    await ready(admin)
+    for oracle in (watching, listing):
+        await oracle.agrees(admin, within=30)
+    true(said, watching)
+    assert leader.leading
+
+
+def true(said: Mapping[str, str], oracle: Oracle) -> None:
+    """Compare what was said about writes with what is there: nothing lost, nothing invented."""
+    held = {key[1] for key in oracle.state}
+    assert {name for name, outcome in said.items() if outcome == "applied"} <= held
+    assert not {name for name, outcome in said.items() if outcome == "rejected"} & held
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["list", "watch", "create", "apply", "renewal"])
 async def test_the_api_server_is_killed(
     *,
     doomed: testing.Plane,
@@ -139,7 +185,8 @@ async def test_the_api_server_is_killed(
     rules = {
         "list": (proxies.Call(9000, hook=kill), proxies.watches),
         "watch": (proxies.Call(9000, hook=kill), proxies.watches),
-        "write": (proxies.Sent(kill), lambda seen: seen.method == "POST"),
+        "create": (proxies.Sent(kill), lambda seen: seen.method == "POST"),
+        "apply": (proxies.Sent(kill), lambda seen: seen.method == "PATCH"),
         "renewal": (proxies.Sent(kill), lambda seen: seen.method == "PUT"),
     }
     fault, match = rules[moment]
@@ -150,7 +197,8 @@ async def test_the_api_server_is_killed(
         front.cut()
     else:
         front.add(fault, match)
-    through = asyncio.create_task(_writes_through(front, namespace))
+    kind = "apply" if moment == "apply" else "create"
+    through = asyncio.create_task(writes_through(front, namespace, kind))
     if oracle is None:
         oracle = await follow(wait=False)
     await until(kill.killed.is_set)
@@ -160,21 +208,22 @@ async def test_the_api_server_is_killed(
     stop.set()
     said = {**await writing, **await through}
     await oracle.agrees(admin, within=30)
-    held = {key[1] for key in oracle.state}
-    # Nothing lost, nothing invented.
-    assert {name for name, outcome in said.items() if outcome == "applied"} <= held
-    assert not {name for name, outcome in said.items() if outcome == "rejected"} & held
+    true(said, oracle)
     assert leader.leading
 
 
-async def _writes_through(front: proxies.Proxy, namespace: str) -> dict[str, str]:
+async def writes_through(front: proxies.Proxy, namespace: str, kind: str) -> dict[str, str]:
     """Write a little by way of the proxy, so that one write is under way when the end comes."""
     said: dict[str, str] = {}
     async with kube.Client(front.config(), timeout=1.0) as client:
         for number in range(5):
-            name = f"p{number}"
+            name = f"{kind}-{number}"
+            wanted = config_map(namespace, name)
             try:
-                await client.create(resources.CONFIG_MAPS, config_map(namespace, name))
+                if kind == "create":
+                    await client.create(resources.CONFIG_MAPS, wanted)
+                else:
+                    await client.apply(resources.CONFIG_MAPS, wanted, field_manager="t")
             except errors.KubeError as error:
                 said[name] = error.outcome
             else:
