@@ -182,10 +182,8 @@ def _link_local_unicast(value: Any) -> bool:
 
 
 def _text_of(value: Any) -> str:
-    if cv.mark_of(value) in {"ip", "cidr", "semver"}:
+    if cv.mark_of(value) in {"ip", "cidr"}:
         return str(value["text"])
-    if cv.mark_of(value) == "quantity":
-        return str(cv.amount(value))
     raise ValueError("string() takes no map")
 
 

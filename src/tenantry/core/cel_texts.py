@@ -21,15 +21,20 @@ def _char_at(text: str, index: int) -> str:
 
 
 def _index_from(text: str, part: str, start: int) -> int:
-    if not 0 <= start <= len(text):
+    if not part:
+        return start
+    if start < 0:
         raise ValueError(f"index out of range: {start}")
     return text.find(part, start)
 
 
 def _last_index_to(text: str, part: str, end: int) -> int:
-    if not 0 <= end <= len(text):
+    if not part:
+        return end
+    if end < 0:
         raise ValueError(f"index out of range: {end}")
-    return text.rfind(part, 0, end + len(part))
+    # From the end or behind it nothing is found, whatever stands there.
+    return text.rfind(part, 0, end + len(part)) if end < len(text) else -1
 
 
 def _replace(text: str, old: str, new: str) -> str:

@@ -83,9 +83,7 @@ def formatted(layout: str, arguments: Sequence[Any], counted: budget.Budget) -> 
         elif not reading.good:
             printer.add(f"%!{letter}(BADINDEX)")
         elif following >= len(arguments):
-            printer.add(
-                f"%!{letter}(MISSING)" if not reading.reordered else f"%!{letter}(BADINDEX)"
-            )
+            printer.add(f"%!{letter}(MISSING)")
         else:
             printer.top(arguments[following], letter, options)
             following += 1
@@ -130,6 +128,8 @@ class _Reading:
             # A point alone means none at all; a bad or negative one is as if not written.
             bare = match["precision"] == "."
             precision = 0 if bare and self.complaint == before else max(read, -1)
+            if read < -1:
+                self.complaint += "%!(BADPREC)"
         if match["index"]:
             self._index(match["index"])
         return verbs.Options(

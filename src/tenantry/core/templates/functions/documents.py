@@ -26,11 +26,17 @@ _DATE = re.compile(
     r"(?:[ \t]*(?:Z|[-+][0-9]{1,2}(?::?[0-9]{2})?))?)?"
 )
 _STRING = "tag:yaml.org,2002:str"
+_UNTAGGED = "untagged"
 _NUMBER = "tag:yaml.org,2002:float"
 
 
 class _Loader(yaml.SafeLoader):
     """Reads into JSON's types alone; numbers become what Go's JSON makes of them."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        """Tell a scalar without a tag from one that says it is a text; asked for the former only."""
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return _UNTAGGED if tag == _STRING else tag
 
 
 class _Dumper(yaml.SafeDumper):
@@ -59,7 +65,7 @@ def _resolved(text: str) -> Any:
 
 
 def _scalar(_: _Loader, node: yaml.ScalarNode) -> Any:
-    if node.style is not None or node.tag == "!":
+    if node.style is not None:
         return node.value
     return _resolved(node.value)
 
@@ -91,9 +97,10 @@ def _sequence(loader: _Loader, node: yaml.SequenceNode) -> list[Any]:
     return [loader.construct_object(item, deep=True) for item in node.value]
 
 
-# Every plain scalar is looked at by `_scalar`; only the key of a merge keeps a tag of its own.
+# Every scalar without a tag is looked at by `_scalar`; only the key of a merge has one of its own.
 _Loader.yaml_implicit_resolvers = {"<": [("tag:yaml.org,2002:merge", re.compile("<<"))]}
-_Loader.add_constructor(_STRING, _scalar)
+_Loader.add_constructor(_UNTAGGED, _scalar)
+_Loader.add_constructor(_STRING, _typed)
 _Loader.add_constructor("tag:yaml.org,2002:merge", _typed)
 _Loader.add_constructor("tag:yaml.org,2002:binary", _binary)
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
@@ -139,7 +146,7 @@ _Dumper.yaml_implicit_resolvers = {
 }
 for _first in "-+0123456789.":
     _Dumper.yaml_implicit_resolvers.setdefault(_first, []).append(
-        (_NUMBER, re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?"))
+        (_NUMBER, re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[-+][0-9]+)?\Z"))
     )
 
 
@@ -203,25 +210,26 @@ def _plain(value: Any, counted: budget.Budget) -> Any:
 
 def _natural(left: str, right: str) -> int:
     """Order keys as people do: numbers within them by value, and letters after all else."""
-    digit_before = False
     for index, (a, b) in enumerate(zip(left, right, strict=False)):
         if a == b:
-            digit_before = a.isdigit()
             continue
         if a.isalpha() and b.isalpha():
             return -1 if a < b else 1
         if a.isalpha() or b.isalpha():
-            return -1 if a.isalpha() is digit_before else 1
-        first, second = _run(left, index), _run(right, index)
+            return -1 if b.isalpha() else 1
+        # A zero within a number counts as a digit, one before a number does not.
+        digits = left[:index][len(left[:index].rstrip("0123456789")) :]
+        before = "1" if "0" in {a, b} and digits.strip("0") else ""
+        first, second = _run(left, index, before), _run(right, index, before)
         if first != second:
             return -1 if first < second else 1
         return -1 if a < b else 1
     return (len(left) > len(right)) - (len(left) < len(right))
 
 
-def _run(text: str, start: int) -> tuple[int, int]:
+def _run(text: str, start: int, before: str) -> tuple[int, int]:
     digits = "".join(itertools.takewhile(str.isdecimal, text[start : start + 18]))
-    return int(digits or "0"), len(digits)
+    return int(before + digits or "0"), len(digits)
 
 
 @registry.function("toYaml", "any")

@@ -79,10 +79,8 @@ def _concat(counted: budget.Budget, *lists: Any) -> list[Any] | None:
 @registry.function("chunk mustChunk", "int any")
 def _chunk(counted: budget.Budget, size: int, value: Any) -> list[Any]:
     found = values.want_list(value, "chunk")
-    if size == 0:
-        raise errors.Failure("chunks of 0 items; accepted: 1 or more")
-    if size < 0:
-        return values.Lists()
+    if size <= 0:
+        raise errors.Failure(f"chunks of {size} items; accepted: 1 or more")
     counted.make(2 * len(found))
     return values.Lists(list(found[start : start + size]) for start in range(0, len(found), size))
 

@@ -13,6 +13,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _PARTS = ("fragment", "host", "hostname", "opaque", "path", "query", "scheme", "userinfo")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_USER = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
 _PATH_SAFE = "$&+,/:;=@~"
 
 
@@ -91,6 +92,8 @@ def _url_parse(counted: budget.Budget, text: str) -> dict[str, Any]:
 
 
 def _user(text: str) -> str:
+    if _USER.fullmatch(text) is None:
+        raise errors.Failure("invalid character in the user of the URL")
     name, colon, password = text.partition(":")
     safe = "$&+,;=~"
     encoded = urllib.parse.quote(_unquoted(name), safe=safe)
@@ -109,7 +112,7 @@ def _host(text: str) -> str:
             port = text[text.find(":") :]
     if port and re.fullmatch(r":[0-9]*", port) is None:
         raise errors.Failure(f"not a port: {port!r}")
-    if re.search(r'[\s<>"\\^`{|}]', text):
+    if re.search(r"[\s\\^`{|}]", text):
         raise errors.Failure("invalid character in the host of the URL")
     return _unquoted(text)
 
@@ -139,7 +142,7 @@ def _url_join(counted: budget.Budget, parts: dict[str, Any]) -> str:
         text += opaque
     else:
         if scheme or host or user:
-            if host or path.startswith("//") or user:
+            if host or path or user:
                 text += "//"
             if user:
                 text += _user(user) + "@"

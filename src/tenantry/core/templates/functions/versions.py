@@ -131,7 +131,8 @@ class _Constraint:
     def _same_leading(self, version: Version) -> bool:
         """Caret: nothing may change up to the first part that is not 0."""
         if not self.known:
-            return True
+            # Nothing named is 0.0.0, and behind a caret that may not change.
+            return not any(version.numbers)
         for index, part in enumerate(self.known):
             if version.numbers[index] != part:
                 return False
