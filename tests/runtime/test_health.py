@@ -24,6 +24,7 @@ async def test_tells_what_is_wrong() -> None:
     def broken() -> str:
         raise LookupError("x")
 
+    server.also("127.0.0.1", 0)
     assert server.port == 0
     await server.start()
     try:

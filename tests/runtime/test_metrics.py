@@ -52,6 +52,17 @@ def test_writes_the_text_form() -> None:
     assert seconds.count() == 4
 
 
+def test_numbers_that_are_looked_up_are_those_of_now() -> None:
+    registry = metrics.Registry()
+    held = {("a",): 1.0}
+    registry.register(metrics.Observed("n", "N.", ("x",), read=lambda: held.items()))
+    assert 'n{x="a"} 1' in registry.exposition()
+    held = {("b",): 2.0}
+    assert [line for line in registry.exposition().splitlines() if line[0] != "#"] == ['n{x="b"} 2']
+    with pytest.raises(NotImplementedError):
+        next(iter(metrics.Metric("m", "M.").samples()))
+
+
 def test_the_same_name_is_the_same_metric() -> None:
     registry = metrics.Registry()
     assert registry.counter("a", "", ("x",)) is registry.counter("a", "", ("x",))

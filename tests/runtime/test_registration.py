@@ -165,6 +165,18 @@ async def test_gitops_takes_over_what_was_ours(
     assert stored["webhooks"][0]["clientConfig"]["caBundle"] == ca
 
 
+def test_a_policy_denies_by_its_binding() -> None:
+    policy = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "p"}}
+    (first, same), (second, binding) = registration.denying(policy)
+    assert (first, second) == (
+        resources.VALIDATING_POLICIES,
+        resources.VALIDATING_POLICY_BINDINGS,
+    )
+    assert same is policy
+    assert binding["spec"] == {"policyName": "p", "validationActions": ["Deny"]}
+    assert binding["metadata"] == {"name": "p"}
+
+
 def test_addresses_are_compared_without_their_paths() -> None:
     full = configuration("n", hook("a"))
     full["webhooks"][0]["clientConfig"] = {"url": "https://h:1/validate", "caBundle": "B"}

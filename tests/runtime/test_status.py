@@ -87,6 +87,24 @@ async def test_a_failed_write_is_made_again(
         await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_what_went_meanwhile_is_not_tried_again(
+    admin: kube.Client, namespace: str, until: Until
+) -> None:
+    observed = await admin.get(resources.NAMESPACES, namespace)
+    observed["metadata"]["name"] += "-gone"
+    applier = apply.Applier(admin, "status-test", timing=T)
+    writer = status.Writer(
+        applier, resources.NAMESPACES, lambda key: observed, timing=timing.Timing(debounce=0.0)
+    )
+    running = asyncio.create_task(writer.run())
+    writer.set(("", f"{namespace}-gone"), condition("x"))
+    await until(lambda: applier.sent == 1 and not len(writer))
+    await asyncio.sleep(0.05)
+    assert applier.sent == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_what_waits_is_flushed_and_what_is_gone_is_dropped(
     admin: kube.Client, namespace: str
 ) -> None:

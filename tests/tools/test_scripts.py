@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -58,3 +59,24 @@ def test_check_looks_at_every_generator() -> None:
     assert loop
     generators = {path.parent.name for path in (ROOT / "tools").glob("*/__main__.py")}
     assert set(loop[1].split()) == generators
+
+
+@pytest.mark.parametrize(("least", "code"), [("80", 0), ("81", 1)])
+def test_branches_are_counted_alone(tmp_path: Path, least: str, code: int) -> None:
+    def file(taken: int, there: int) -> dict[str, dict[str, int]]:
+        return {"summary": {"covered_branches": taken, "num_branches": there, "covered_lines": 99}}
+
+    report = tmp_path / "report.json"
+    files = {
+        "src/tenantry/kube/a.py": file(1, 2),
+        "src/tenantry/kube/b/c.py": file(7, 8),
+        "src/tenantry/core/d.py": file(0, 0),
+    }
+    report.write_text(json.dumps({"files": files}))
+    done = bash(f"{sys.executable} tools/branches {report} {least}")
+    assert done.returncode == code
+    assert done.stdout.splitlines() == [
+        "core       100.0 % of 0 branches",
+        "kube        80.0 % of 10 branches",
+    ]
+    assert ("kube" in done.stderr) == bool(code)

@@ -6,14 +6,13 @@ waits a little for more of the same; what is written is what was said last. Equa
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tenantry.api import resources
 from tenantry.kube import errors as kube_errors
-from tenantry.runtime import apply, errors, queue, store
+from tenantry.runtime import apply, queue, store
 from tenantry.runtime import timing as timings
 
 logger = logging.getLogger(__name__)
@@ -52,20 +51,13 @@ class Writer:
         self._queue.add_after(key, self._delay)
 
     async def run(self) -> None:
-        """Write until cancelled, then what is left."""
-        try:
-            while True:
-                try:
-                    key = await self._queue.get()
-                except errors.ClosedError:
-                    return
-                try:
-                    await self._one(key)
-                finally:
-                    self._queue.done(key)
-        except asyncio.CancelledError:
-            self._queue.close()
-            raise
+        """Write until cancelled."""
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._one(key)
+            finally:
+                self._queue.done(key)
 
     async def flush(self) -> None:
         """Write all that waits, without waiting for more; failures are left to the next reconcile."""

@@ -27,8 +27,7 @@ class Waiters:
         except TimeoutError:
             return False
         finally:
-            if not future.done():
-                future.cancel()
+            # Whatever ended the wait has ended the future, too.
             self._heap = [waiter for waiter in self._heap if not waiter[2].done()]
             heapq.heapify(self._heap)
 
