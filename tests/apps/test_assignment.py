@@ -153,6 +153,25 @@ async def test_an_administrator_is_held_to_the_forced_prefix(world: World) -> No
         await world.namespace("prod", by=world.boss(), tenant="oil")
 
 
+async def test_a_template_of_names(world: World) -> None:
+    like = f"{world.prefix}-*-dev"
+    await world.tenant(namespaceOptions={"nameTemplate": like})
+    assert tenant_of(await world.namespace("a-dev")) == world.name("oil")
+    words = (
+        f'The Namespace name must be like "{like}" (nameTemplate of Tenant {world.name("oil")}; * is '
+        f'any text of at least one character), not "{world.name("dev")}"'
+    )
+    for by in (world.user(), world.boss()):
+        await refused(world.namespace("dev", tenant="oil", by=by), words)
+    # What the API server generates ends otherwise.
+    body = {"metadata": {"generateName": world.name("a-")}}
+    with pytest.raises(errors.Forbidden):
+        await world.user().create(resources.NAMESPACES, body)
+    # What there is already goes on.
+    labelled = await world.labelled(world.user(), "a-dev", team="a")
+    assert labelled["metadata"]["labels"]["team"] == "a"
+
+
 async def test_protected_names(world: World) -> None:
     await world.tenant()
     name = {"metadata": {"name": f"protected-{world.prefix}"}}

@@ -83,6 +83,11 @@ async def refused_somehow(world: World, obj: Object) -> str:
     return ""
 
 
+_MISSED = "is not allowed by namespace rule: value did not match any allowed rule."
+NOT_SELECTED = f"{_MISSED} Allowed node selectors: exact: pool=gpu"
+NOT_TOLERATED = f"{_MISSED} Allowed tolerations: exact: nvidia.com/gpu"
+
+
 async def test_rules_about_workloads(world: World) -> None:
     prod = {"matchLabels": {"env": "prod"}}
     await world.tenant(
@@ -95,6 +100,10 @@ async def test_rules_about_workloads(world: World) -> None:
             {"enforce": {"workloads": {"schedulers": [{"exact": ["rogue"]}]}}},
             {"enforce": {"workloads": {"qosClasses": ["BestEffort"]}},
              "audience": [{"kind": "User", "name": world.name("alice")}]},
+            {"enforce": {"action": "allow", "workloads": {
+                "targets": ["pod"], "tolerations": [{"exact": ["nvidia.com/gpu"]}],
+                "nodeSelectors": [{"exact": ["pool=gpu"]}],
+            }}, "namespaceSelector": prod},
         ]
     )  # fmt: skip
     await world.namespace("prod", labels={"env": "prod"})
@@ -104,12 +113,36 @@ async def test_rules_about_workloads(world: World) -> None:
     await ready(world)
     alice = world.user()
     # The administrator is not of the audience, so hers may be best effort.
-    await put(world, resources.PODS, pod("p"))
-    await put(world, resources.PODS, pod("p", "nginx:1"))
+    on: Object = {"nodeSelector": {"pool": "gpu"}}
+    gpu = {"key": "nvidia.com/gpu", "operator": "Exists"}
+    await put(world, resources.PODS, pod("p", **on, tolerations=[gpu]))
+    await put(world, resources.PODS, pod("p", "nginx:1", **on))
+    refusals: list[tuple[Object, str]] = [
+        ({}, f'node selector "none" at spec.nodeSelector {NOT_SELECTED}'),
+        (
+            {"nodeSelector": {"pool": "cpu"}},
+            f'node selector "pool=cpu" at spec.nodeSelector {NOT_SELECTED}',
+        ),
+        ({**on, "nodeName": "n"}, f'toleration "*" at spec.nodeName {NOT_TOLERATED}'),
+        (
+            {**on, "tolerations": [gpu, {"operator": "Exists"}]},
+            f'toleration "*" at spec.tolerations[1] {NOT_TOLERATED}',
+        ),
+    ]
+    for more, words in refusals:
+        await refused(put(world, resources.PODS, pod("p", **more)), words)
+    made = await put(world, resources.PODS, pod("waits", **on), dry_run=False)
+    spec = {
+        "spec": {"tolerations": [*made["spec"]["tolerations"], {"key": "x", "operator": "Exists"}]}
+    }
+    await refused(
+        world.admin.patch(resources.PODS, "waits", world.name("prod"), kind="merge", body=spec),
+        f'toleration "x" at spec.tolerations[2] {NOT_TOLERATED}',
+    )
     for name in ("nginx", "docker.io/library/nginx:latest", "index.docker.io/nginx"):
         await put(world, resources.PODS, pod("p", name), where="test")
         await refused(
-            put(world, resources.PODS, pod("p", name)),
+            put(world, resources.PODS, pod("p", name, **on)),
             f'registry "{name}" at containers[0] is denied by namespace rule: '
             "matched denied rule exp: :latest$",
         )
@@ -126,16 +159,16 @@ async def test_rules_about_workloads(world: World) -> None:
         "(allowed: Always)",
     )
     await refused(
-        put(world, resources.PODS, pod("p", schedulerName="rogue")),
+        put(world, resources.PODS, pod("p", schedulerName="rogue", **on)),
         'scheduler "rogue" at spec.schedulerName is denied by namespace rule: '
         "matched denied rule exact: rogue",
     )
     await refused(
-        put(world, resources.PODS, pod("p"), by=alice),
+        put(world, resources.PODS, pod("p", **on), by=alice),
         'QoS class "BestEffort" at status.qosClass is denied by namespace rule: '
         "matched denied rule BestEffort",
     )
-    some = pod("p")
+    some = pod("p", **on)
     some["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "10m"}}
     await put(world, resources.PODS, some, by=alice)
 

@@ -81,6 +81,13 @@ FORCED, FREED = (
     make_tenant("f", force_tenant_prefix=True),
     make_tenant("f", force_tenant_prefix=False),
 )
+LIKE_T = make_tenant(
+    "t", namespace_options=tenant.NamespaceOptions(name_template="{{tenant.name}}-*")
+)
+UNLIKE_T = (
+    'The Namespace name must be like "t-*" (nameTemplate of Tenant t; * is any text of at least one '
+    'character), not "x"'
+)
 FORCED_MESSAGE = (
     "The Namespace name must start with 'f-' when ForceTenantPrefix is enabled in the Tenant."
 )
@@ -133,6 +140,13 @@ FORCED_MESSAGE = (
             FORCED_MESSAGE,
             id="generated without prefix",
         ),
+        pytest.param(
+            ALICE, namespace("", None, generateName="t-"), (LIKE_T,), False, "t", id="template"
+        ),
+        pytest.param(ALICE, namespace("t-x", "t"), (LIKE_T,), True, "t", id="template and prefix"),
+        pytest.param(ALICE, namespace("t-x-dev"), (LIKE_T,), False, "t", id="template, longer"),
+        pytest.param(ALICE, namespace("x"), (LIKE_T,), False, UNLIKE_T, id="not the template"),
+        pytest.param(BOSS, namespace("x", "t"), (LIKE_T,), False, UNLIKE_T, id="boss neither"),
         pytest.param(ALICE, namespace("n", "f"), (FORCED,), False, FORCED_MESSAGE, id="tenant's"),
         pytest.param(ALICE, namespace("f-n", "f"), (FORCED,), False, "f", id="tenant's, kept"),
         pytest.param(ALICE, namespace("n", "f"), (FREED,), True, "f", id="tenant beats global"),

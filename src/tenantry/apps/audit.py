@@ -14,7 +14,7 @@ from tenantry.api.capsule import constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.directory import assignment
 from tenantry.runtime import admission, events, permissions
-from tenantry.tenancy import evidence, metadata, ownership, reservations
+from tenantry.tenancy import evidence, metadata, naming, ownership, reservations
 from tenantry.tenancy.admission import break_glass, content, namespaces
 from tenantry.tenancy.policy import engine, labelling
 
@@ -49,6 +49,7 @@ _EXACT = {
 _BEGINNING = {
     ownership.PREFIX_FORCED: constants.INVALID_PREFIX_EVENT,
     namespaces.PREFIX: constants.INVALID_PREFIX_EVENT,
+    naming.REFUSED: constants.INVALID_PREFIX_EVENT,
     metadata.LABELS_FAILED: constants.FORBIDDEN_LABEL_EVENT,
     metadata.ANNOTATIONS_FAILED: constants.FORBIDDEN_ANNOTATION_EVENT,
     metadata.NODE_SELECTOR_ENFORCED: constants.FORBIDDEN_NODE_SELECTOR_EVENT,

@@ -13,7 +13,7 @@ from typing import Any
 from tenantry.api.capsule import configuration, constants, tenant
 from tenantry.api.capsule import resources as capsule
 from tenantry.directory import assignment, identity
-from tenantry.tenancy import evidence, verdicts
+from tenantry.tenancy import evidence, naming, verdicts
 
 Object = Mapping[str, Any]
 
@@ -36,6 +36,9 @@ INCONSISTENT = "tenant label and ownerReference must both be set consistently or
 FIXED_DURING_TERMINATION = "namespace tenant ownership can not change during termination"
 ONLY_OWNERS = "only tenant owners can create tenant-owned namespaces"
 TERMINATING = "tenant is terminating and does not accept new namespaces"
+
+#: As long as what the API server puts behind `generateName`, and without a dash, as that is.
+_GENERATED = "xxxxx"
 
 
 def reference_to(owner: tenant.Tenant) -> dict[str, Any]:
@@ -65,9 +68,7 @@ def assign(namespace: Object, known: evidence.Evidence) -> tenant.Tenant | verdi
     klass = known.requester_class
     if klass is identity.Class.UNKNOWN or (klass is identity.Class.ADMIN and wanted.absent):
         return None
-    # With `generateName` there is no name yet, but what it begins with is known.
-    metadata = namespace.get("metadata") or {}
-    name = str(metadata.get("name") or metadata.get("generateName") or "")
+    name = _name(namespace.get("metadata") or {})
     if wanted.label is not None or klass is identity.Class.ADMIN:
         return _requested(wanted, name, known)
     candidates = [t for t in known.tenants.values() if known.owned(t.metadata.name)]
@@ -76,6 +77,13 @@ def assign(namespace: Object, known: evidence.Evidence) -> tenant.Tenant | verdi
     if len(candidates) == 1:
         return _prefixed(candidates[0], name, known)
     return _closest(candidates, name, known)
+
+
+def _name(metadata: Object) -> str:
+    """Return the name; with `generateName` there is none yet, but its form is known."""
+    if metadata.get("name") or not metadata.get("generateName"):
+        return str(metadata.get("name") or "")
+    return f"{metadata['generateName']}{_GENERATED}"
 
 
 def _requested(
@@ -98,7 +106,7 @@ def _prefixed(
         return verdicts.Denial(
             f"{PREFIX_FORCED} '{prefix}' when ForceTenantPrefix is enabled in the Tenant.",
         )
-    return owner
+    return naming.refusal(owner, name) or owner
 
 
 def _closest(

@@ -14,7 +14,7 @@ from tenantry.api import meta
 from tenantry.api.capsule import configuration, constants, rule_status, tenant, tenant_owner
 from tenantry.core import errors, names, regex, selectors
 from tenantry.directory import identity
-from tenantry.tenancy import bindings, enforcement, metadata
+from tenantry.tenancy import bindings, enforcement, metadata, naming
 from tenantry.tenancy.policy import validating
 
 MOST_PROBLEMS = 10
@@ -61,6 +61,7 @@ def tenant_problems(found: tenant.Tenant) -> list[str]:
     for key, value in sorted((spec.node_selector or {}).items()):
         problems += _label(key, value, "spec.nodeSelector")
     problems += _namespace_options(spec.namespace_options, found.metadata.name)
+    problems += naming.problems(found)
     problems += [problem for field, value in _expressions(spec) for problem in _regex(value, field)]
     return problems
 

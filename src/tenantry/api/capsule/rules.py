@@ -142,6 +142,12 @@ class Workloads(common.Wire, kw_only=True):
     """Scheduler names. Pods that name none are not judged."""
     qos_classes: list[str] = []
     """Quality-of-service classes: `Guaranteed`, `Burstable`, `BestEffort`."""
+    tolerations: list[common.ExpressionMatch] = []
+    """Tenantry's own. Keys of taints that pods tolerate, e.g. `exact: [nvidia.com/gpu]`; `*` is all
+    taints at once, and a pod that names its node."""
+    node_selectors: list[common.ExpressionMatch] = []
+    """Tenantry's own. Node labels that pods ask for, as `key=value`. With `action: allow` pods must be
+    bound to such nodes, by nodeSelector or required affinity."""
     resources: WorkloadResources | None = None
     """Requests and limits that are defaulted, removed or held to a ratio."""
 

@@ -77,6 +77,9 @@ class NamespaceOptions(common.Wire, kw_only=True):
 
     quota: Annotated[int, schema.facts(format="int32", minimum=1)] | None = None
     """Most namespaces the tenant may have, at least 1, e.g. `3`. Default: no limit."""
+    name_template: str | None = None
+    """Tenantry's own. What names of new namespaces must be like, e.g. `{{tenant.name}}-*-dev`; `*`
+    is any text. Default: any name."""
     managed_metadata_only: bool = False
     """Namespaces carry only the labels and annotations that the tenant sets; others are removed.
     Default: false."""

@@ -12,7 +12,7 @@ from tenantry.api.capsule import constants, tenant
 from tenantry.core import regex
 from tenantry.directory import assignment, identity
 from tenantry.runtime import admission, jsonpatch
-from tenantry.tenancy import evidence, ledger, metadata, ownership, verdicts
+from tenantry.tenancy import evidence, ledger, metadata, naming, ownership, verdicts
 from tenantry.tenancy.admission import undone
 from tenantry.tenancy.policy import compiling, engine, labelling
 
@@ -221,7 +221,7 @@ def _name(owner: tenant.Tenant, name: str, known: evidence.Evidence) -> verdicts
     prefix = f"{owner.metadata.name}-"
     if ownership.prefix_forced(owner, known.config) and not name.startswith(prefix):
         return verdicts.Denial(f'{PREFIX}, expected prefix "{prefix}"')
-    return None
+    return naming.refusal(owner, name)
 
 
 def reservation(

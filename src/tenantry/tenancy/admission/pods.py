@@ -9,7 +9,7 @@ from tenantry.api import resources
 from tenantry.runtime import admission, jsonpatch
 from tenantry.tenancy import evidence
 from tenantry.tenancy.admission import judging
-from tenantry.tenancy.policy import amounts, classes, compiling, engine, pods
+from tenantry.tenancy.policy import amounts, classes, compiling, engine, placement, pods
 
 _SUBRESOURCES = ("", "ephemeralcontainers", "resize")
 
@@ -42,6 +42,16 @@ def _judged(
     spec = pod.get("spec") or {}
     if policy.amounts:
         yield from amounts.judged(policy.amounts, spec, (review.old or {}).get("spec") or {}, who)
+    for tolerations in policy.tolerations:
+        for path, toleration in placement.new_tolerations(pod, review.old):
+            yield tolerations.check(toleration, path, who)
+    bounds = placement.bounds(pod) if policy.node_selectors else None
+    if bounds is not None and (review.old is None or bounds != placement.bounds(review.old)):
+        for selectors in policy.node_selectors:
+            if not who.work.spend(bounds.size * len(selectors.clauses)):
+                yield engine.Judgement(engine.TOO_MUCH, event=selectors.event)
+                return
+            yield selectors.check(bounds, "spec.nodeSelector", who)
     if review.operation != "CREATE":
         return
     scheduler = spec.get("schedulerName") or ""

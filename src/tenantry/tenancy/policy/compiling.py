@@ -19,6 +19,7 @@ from tenantry.tenancy.policy import (
     keys,
     labelling,
     matching,
+    placement,
     pods,
     services,
     templating,
@@ -45,6 +46,8 @@ class Policy:
     images: tuple[engine.RuleSet[pods.ImageUse], ...] = ()
     schedulers: tuple[engine.RuleSet[str], ...] = ()
     qos_classes: tuple[engine.RuleSet[str], ...] = ()
+    tolerations: tuple[engine.RuleSet[placement.Toleration], ...] = ()
+    node_selectors: tuple[engine.RuleSet[placement.Bounds], ...] = ()
     amounts: tuple[amounts.Entry, ...] = ()
     services: services.ServiceRules = field(default_factory=services.ServiceRules)
     ingresses: hostnames.HostRules = field(default_factory=hostnames.HostRules)
@@ -75,6 +78,8 @@ def compiled(owner: tenant.Tenant, selected: Sequence[blocks.Block]) -> Policy:
         images=pods.image_sets(spec, selected),
         schedulers=pods.scheduler_sets(selected),
         qos_classes=pods.qos_sets(selected),
+        tolerations=placement.toleration_sets(selected),
+        node_selectors=placement.node_selector_sets(selected),
         amounts=amounts.compiled(selected),
         services=services.compiled(spec, selected),
         metadata=labelling.compiled(selected),

@@ -17,6 +17,8 @@ _TARGETS = {
     "registries": pods.IMAGE_TARGETS,
     "schedulers": (pods.POD,),
     "qosClasses": (pods.POD,),
+    "tolerations": (pods.POD,),
+    "nodeSelectors": (pods.POD,),
     "resources": (pods.POD, pods.CONTAINERS, pods.INIT),
 }
 _QOS = ("Guaranteed", "Burstable", "BestEffort")
@@ -79,6 +81,7 @@ def _statements(rule: rules.RuleBody) -> int:
     )
     if work is not None:
         count += len(work.registries) + len(work.schedulers)
+        count += len(work.tolerations) + len(work.node_selectors)
         if work.resources is not None:
             count += len(work.resources.requests) + len(work.resources.limits)
     if net is not None:
@@ -121,6 +124,8 @@ def _workloads(found: rules.Workloads, field: str) -> Iterator[str]:
         "registries": bool(found.registries),
         "schedulers": bool(found.schedulers),
         "qosClasses": bool(found.qos_classes),
+        "tolerations": bool(found.tolerations),
+        "nodeSelectors": bool(found.node_selectors),
         "resources": found.resources is not None,
     }
     for name, is_set in set_fields.items():
@@ -135,6 +140,8 @@ def _workloads(found: rules.Workloads, field: str) -> Iterator[str]:
             if policy not in _PULL and not templates.is_template(policy):
                 yield _one_of(f"{field}.registries[{index}].policy", policy, _PULL)
     yield from _expressions(found.schedulers, f"{field}.schedulers")
+    yield from _expressions(found.tolerations, f"{field}.tolerations")
+    yield from _expressions(found.node_selectors, f"{field}.nodeSelectors")
     for index, name in enumerate(found.qos_classes):
         if name not in _QOS and not templates.is_template(name):
             yield _one_of(f"{field}.qosClasses[{index}]", name, _QOS)
