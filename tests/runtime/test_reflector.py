@@ -40,9 +40,7 @@ def test_streams_the_list_and_goes_on_watching() -> None:
     # In the list part versions come in no order.
     assert one.step(r.Changed("ADDED", item("b", "3")), 1.0) == [r.Put(item("b", "3"), True)]
     before = one.synced
-    assert one.step(r.Bookmark("12", end=True), 1.0) == [
-        r.Retain(frozenset({("ns", "a"), ("ns", "b")}), "12")
-    ]
+    assert one.step(r.Bookmark("12", end=True), 1.0) == [r.Complete("12")]
     assert (before, one.synced) == (False, True)
     assert one.step(r.Changed("MODIFIED", item("a", "13")), 2.0) == [
         r.Put(item("a", "13"), initial=False)
@@ -60,7 +58,7 @@ def test_lists_in_pages_and_watches_from_there() -> None:
     assert one.resource_version == ""
     assert one.step(r.Listed([item("b", "2")], "10", last=True), 0.0) == [
         r.Put(item("b", "2"), True),
-        r.Retain(frozenset({("ns", "a"), ("ns", "b")}), "10"),
+        r.Complete("10"),
         r.Watch("10", 300, stream=False),
     ]
 
@@ -201,7 +199,7 @@ def test_an_interrupted_list_promises_nothing() -> None:
     assert not one.synced
     assert one.step(r.Tick(), one.deadline) == [r.List()]
     actions = one.step(r.Listed([item("b", "2")], "20", last=True), 2.0)
-    assert r.Retain(frozenset({("ns", "b")}), "20") in actions
+    assert r.Complete("20") in actions
 
 
 def test_an_interrupted_stream_promises_nothing() -> None:
@@ -220,7 +218,7 @@ def test_an_object_deleted_within_the_list_part_does_not_stay() -> None:
     one.step(r.Opened(), 0.0)
     one.step(r.Changed("ADDED", item("a", "1")), 0.0)
     one.step(r.Changed("DELETED", item("a", "2")), 0.0)
-    assert one.step(r.Bookmark("5", end=True), 0.0) == [r.Retain(frozenset(), "5")]
+    assert one.step(r.Bookmark("5", end=True), 0.0) == [r.Complete("5")]
 
 
 def test_resumes_from_a_saved_version() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tenantry.runtime import store
 
-A, B = ("ns", "a"), ("ns", "b")
+A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
 Value = dict[str, str]
 
 
@@ -54,14 +54,22 @@ def test_removes_only_the_object_that_was_meant() -> None:
     assert held.version(A) == "" == held.uid(A)
 
 
-def test_retain_is_a_difference() -> None:
+def test_the_end_of_a_list_is_a_difference() -> None:
     held: store.Store[Value] = store.Store()
     put(held, A, "1")
     put(held, B, "2")
-    events = list(held.retain([A]))
+    # One that was interrupted has seen B.
+    held.mark()
+    held.see(B)
+    held.mark()
+    held.see(A)
+    # What comes while it lasts stays.
+    put(held, C, "3")
+    events = list(held.sweep())
 
     assert [(event.type, event.key) for event in events] == [("deleted", B)]
-    assert held.keys() == [A]
+    assert held.keys() == [A, C]
+    assert not list(held.sweep())
 
 
 def test_indexes_follow_and_give_several_values() -> None:
@@ -93,7 +101,7 @@ def test_replays_the_present_to_a_late_subscriber() -> None:
 
 OPERATIONS = st.lists(
     st.tuples(
-        st.sampled_from(["put", "remove", "retain"]),
+        st.sampled_from(["put", "remove", "list"]),
         st.sampled_from([("n", "a"), ("n", "b"), ("m", "a"), ("", "c")]),
         st.sampled_from(["u1", "u2"]),
         st.integers(1, 5),
@@ -116,7 +124,9 @@ def test_events_and_indexes_always_tell_the_contents(
         elif operation == "remove":
             events = list(held.remove(key, uid=uid))
         else:
-            events = list(held.retain([key]))
+            held.mark()
+            held.see(key)
+            events = list(held.sweep())
         for event in events:
             assert mirror.get(event.key) == event.old
             if event.new is None:

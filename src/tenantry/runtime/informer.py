@@ -178,11 +178,10 @@ class Informer(Generic[T]):
             return
         for one in saved.objects:
             version = one.resource_version
-            self._handlers.tell(
-                self._store.put(
-                    one.key, one.value, uid=one.uid, resource_version=version, initial=True
-                )
+            events = self._store.put(
+                one.key, one.value, uid=one.uid, resource_version=version, initial=True
             )
+            self._handlers.tell(events)
         self._machine = reflector.Reflector(
             timing=self._timing,
             streaming=self._machine.streaming,
@@ -342,14 +341,14 @@ class Informer(Generic[T]):
                     self._put(action.item, initial=action.initial, afresh=action.afresh)
                 case reflector.Remove():
                     self._remove(action.item)
-                case reflector.Retain():
-                    self._tell(self._store.retain(action.keys))
+                case reflector.Complete():
+                    self._tell(self._store.sweep())
                     self._synced.set()
                     self._in_gap = False
                 case reflector.List() | reflector.Watch() | reflector.Probe():
                     request = action
-                case reflector.Cut():
-                    pass  # the stream is left by whoever reads it
+                    if not self._machine.resource_version:
+                        self._store.mark()
         self._reach()
         if (
             not self._machine.resource_version
@@ -363,6 +362,7 @@ class Informer(Generic[T]):
         return request
 
     def _put(self, item: reflector.Item, *, initial: bool, afresh: bool) -> None:
+        self._store.see(item.key)
         if not afresh and self._store.holds(item.key, item.uid, item.resource_version):
             return  # a relist shows mostly what is known: no need to decode it
         try:

@@ -152,14 +152,13 @@ class Remove(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Retain:
-    """Remove what is not among these keys; the store now equals the server at `resource_version`."""
+class Complete:
+    """Remove what this list did not show; the store now equals the server at `resource_version`."""
 
-    keys: frozenset[store.Key]
     resource_version: str
 
 
-Action = List | Watch | Probe | Cut | Put | Remove | Retain
+Action = List | Watch | Probe | Cut | Put | Remove | Complete
 
 
 class _State(enum.Enum):
@@ -194,7 +193,6 @@ class Reflector:
         self._state = _State.WAITING
         self._stream_opening = False
         self._since = 0.0  # when the present watch was accepted
-        self._seen: set[store.Key] = set()
         self._doubt = False  # whether the server may have lost history
         self.afresh = False  # whether it has: versions are given out a second time
         #: Whether streaming lists are (still) tried.
@@ -220,7 +218,6 @@ class Reflector:
     def follow(self, change: str, item: Item) -> bool:
         """Take in a change as `step` does nearly all, without its objects; False: ask `step`."""
         if self._state is _State.STREAMING and change != "DELETED":
-            self._seen.add(item.key)
             return True
         if self._state is not _State.WATCHING:
             return False
@@ -264,7 +261,6 @@ class Reflector:
                 return self._failed(what, now)
 
     def _request(self, now: float) -> list[Action]:
-        self._seen = set()
         if self.resource_version and self._doubt:
             self._state = _State.PROBING
             self.deadline = _NEVER  # the client has its own deadline
@@ -308,31 +304,25 @@ class Reflector:
     def _listed(self, what: Listed, now: float) -> list[Action]:
         if self._state is not _State.LISTING:
             return []
-        actions: list[Action] = []
-        for item in what.items:
-            self._seen.add(item.key)
-            actions.append(Put(item, not self.synced, self.afresh))
+        actions: list[Action] = [Put(item, not self.synced, self.afresh) for item in what.items]
         if what.last:
             actions.append(self._complete(what.resource_version))
             actions += self._request(now)
         return actions
 
-    def _complete(self, resource_version: str) -> Retain:
-        keys, self._seen = frozenset(self._seen), set()
+    def _complete(self, resource_version: str) -> Complete:
         self.resource_version = resource_version
         self.synced = True
         self._doubt = self.afresh = False
         self.relists += 1
-        return Retain(keys, resource_version)
+        return Complete(resource_version)
 
     def _changed(self, what: Changed, now: float) -> list[Action]:
         item = what.item
         self.alive(now)
         if self._state is _State.STREAMING:
             if what.type == "DELETED":
-                self._seen.discard(item.key)
                 return [Remove(item)]
-            self._seen.add(item.key)
             return [Put(item, not self.synced, self.afresh)]
         if self._state is not _State.WATCHING:
             return []

@@ -112,6 +112,7 @@ class Store(Generic[T]):
         self._entries: dict[Key, _Entry[T]] = {}
         self._namespaces: dict[str, dict[Key, None]] = {}
         self._lookups: dict[str, _Lookup[T]] = {}
+        self._unseen: set[Key] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -245,10 +246,22 @@ class Store(Generic[T]):
         )
         return (deleted,)
 
-    def retain(self, keys: Iterable[Key]) -> Iterator[Event[T]]:
-        """Remove everything but `keys`: the end of a relist, which is a difference, not a reset."""
-        kept = frozenset(keys)
-        for key in [key for key in self._entries if key not in kept]:
+    def mark(self) -> None:
+        """Begin a list; one that was begun before counts no longer.
+
+        What it has not shown is kept, not what it has: nearly all is shown, a few at a time, and
+        its end is no long turn.
+        """
+        self._unseen = set(self._entries)
+
+    def see(self, key: Key) -> None:
+        """Note that a list shows an object, which may be here already."""
+        self._unseen.discard(key)
+
+    def sweep(self) -> Iterator[Event[T]]:
+        """Remove what the list did not show: its end, which makes a difference, not a reset."""
+        unseen, self._unseen = self._unseen, set()
+        for key in unseen:
             yield from self.remove(key)
 
     def replay(self) -> Iterator[Event[T]]:
