@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -11,6 +12,7 @@ from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
 from tenantry.kube import errors, reads
 
+from . import harness
 from .harness import Object, World, eventually, reference, refused
 
 pytestmark = pytest.mark.plane
@@ -366,3 +368,31 @@ async def test_what_the_roles_allow(world: World) -> None:
     with pytest.raises(errors.Forbidden):
         await alice.delete(resources.NAMESPACES, world.name("gas"))
     await alice.delete(resources.NAMESPACES, world.name("prod"))
+
+
+async def test_members_have_their_role_and_own_nothing(world: World) -> None:
+    """Who is bound by the tenant without owning it (upstream's issues 709, 1452)."""
+    subject = {"kind": "User", "name": world.name("vera"), "apiGroup": RBAC}
+    member = {"clusterRoleName": "view", "subjects": [subject]}
+    await world.tenant(additionalRoleBindings=[member])
+    await world.namespace()
+    await world.bound()
+    vera, prod = world.user("vera"), world.name("prod")
+
+    async def reads() -> bool:
+        with contextlib.suppress(errors.Forbidden):
+            await vera.list(resources.CONFIG_MAPS, prod)
+            return True
+        return False
+
+    await eventually(reads)
+    settings = {"metadata": {"name": "settings", "namespace": prod}}
+    with pytest.raises(errors.Forbidden):
+        await vera.create(resources.CONFIG_MAPS, settings, dry_run=True)
+    with pytest.raises(errors.Forbidden):
+        await vera.delete(resources.NAMESPACES, prod)
+    await refused(world.namespace("more", by=vera), harness.NO_TENANT)
+    await refused(world.namespace("more", by=vera, tenant="oil"), harness.NOT_OWNED, code=400)
+    await refused(world.labelled(vera, "prod", team="a"), "denied patch request for this namespace")
+    subjects = {(owner["kind"], owner["name"]) for owner in (await world.status())["owners"]}
+    assert ("User", world.name("vera")) not in subjects
