@@ -17,6 +17,7 @@ from typing import Any
 from urllib import parse
 
 from tenantry.cli import local
+from tenantry.gateway import protobuf
 from tenantry.kube import config
 from tenantry.local import kubeconfig, testing
 
@@ -27,6 +28,11 @@ JSON = "application/json"
 TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,"
     "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+)
+#: What controllers ask for that hold nothing but metadata; not every kind comes so.
+METADATA = (
+    "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,"
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 
 USERS = "projectcapsule.dev"
@@ -123,6 +129,16 @@ class World:
         )
         return path
 
+    def direct(self, path: Path) -> Path:
+        """Return a kubeconfig of the same person that points at the API server itself."""
+        found = self.folder / f"direct-{path.name}"
+        found.write_text(path.read_text().replace(self.server, self.plane.server))
+        return found
+
+    def audit(self) -> Audit:
+        """Begin to read what the API server writes down."""
+        return Audit(self.plane.platform.paths.log("audit"))
+
     def config(self, name: str, *groups: str) -> config.Config:
         return config.load(self.kubeconfig(name, *groups))
 
@@ -185,11 +201,16 @@ class Caller:
         self, method: str, target: str, body: Object | list[Object] | None = None, **headers: str
     ) -> tuple[int, Object]:
         """Ask, over a connection that is kept; return the code and what was answered."""
-        sent = {"Accept": JSON, **self._headers, **headers}
-        if method == "PATCH":
-            sent["Content-Type"] = "application/merge-patch+json"
-        elif body is not None:
-            sent["Content-Type"] = JSON
+        code, found = self.raw(method, target, body, **headers)
+        return code, json.loads(found)
+
+    def raw(
+        self, method: str, target: str, body: Object | list[Object] | None = None, **headers: str
+    ) -> tuple[int, bytes]:
+        """Ask for what may not be JSON."""
+        form = "application/merge-patch+json" if method == "PATCH" else JSON
+        kind = {} if body is None and method != "PATCH" else {"Content-Type": form}
+        sent = {"Accept": JSON, **self._headers, **kind, **headers}
         content = None if body is None else json.dumps(body).encode()
         for last in (False, True):
             try:
@@ -201,7 +222,7 @@ class Caller:
                 self._connection.close()
                 if last:
                     raise
-        return answer.status, json.loads(answer.read())
+        return answer.status, answer.read()
 
     def names(self, target: str, accept: str = JSON) -> list[str] | None:
         """Return the names in a list or Table, in order; None when the API server refuses."""
@@ -231,15 +252,20 @@ class Caller:
 
 
 class Watch:
-    """Reads events as pairs of type and name."""
+    """Reads events, of whichever form, as pairs of type and name."""
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
         self.code = answer.status
         self._answer = answer
+        form = answer.headers["Content-Type"] or ""
+        self._binary = form.startswith("application/vnd.kubernetes.protobuf")
         self._held: list[tuple[str, str]] = []
 
     def next(self) -> tuple[str, str] | None:
         """Return the next event; None at the end."""
+        if self._binary:
+            size = int.from_bytes(self._answer.read(4), "big")
+            return self._event(self._answer.read(size)) if size else None
         while not self._held:
             line = self._answer.readline()
             if not line:
@@ -250,6 +276,11 @@ class Watch:
             self._held = [(event["type"], one["metadata"].get("name", "")) for one in objects]
         return self._held.pop(0)
 
+    @staticmethod
+    def _event(event: bytes) -> tuple[str, str]:
+        kind, wrapped = protobuf.parse_event(event)
+        return kind, "" if kind == "ERROR" else protobuf.of_object(wrapped).name
+
     def until(self, event: tuple[str, str]) -> list[tuple[str, str]]:
         """Read up to an event; return all that came, with it."""
         found: list[tuple[str, str]] = []
@@ -258,6 +289,33 @@ class Watch:
             assert came is not None, f"{event} did not come, but {found}"
             found.append(came)
         return found
+
+
+class Audit:
+    """Reads who did what, of what was written down after it was made."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._at = log.stat().st_size
+        self._rest = b""
+        #: Verb, resource with subresource, namespace and name -> the users.
+        self.users: dict[tuple[str, str, str, str], set[str]] = {}
+
+    def read(self) -> dict[tuple[str, str, str, str], set[str]]:
+        with self._log.open("rb") as file:
+            file.seek(self._at)
+            found = file.read()
+        self._at += len(found)
+        *lines, self._rest = (self._rest + found).split(b"\n")
+        for event in map(json.loads, lines):
+            about = event.get("objectRef")
+            if about is None:
+                continue
+            what = "/".join(filter(None, (about.get("resource"), about.get("subresource"))))
+            key = (event["verb"], what, about.get("namespace", ""), about.get("name", ""))
+            user = event.get("impersonatedUser", event["user"])["username"]
+            self.users.setdefault(key, set()).add(user)
+        return self.users
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> Any:

@@ -17,108 +17,17 @@ from typing import Any
 
 import pytest
 
-from . import harness, metrics, served
-from .harness import JSON, TABLE, USERS, Caller, World
+from . import harness, matrix
+from .harness import JSON, METADATA, TABLE, Caller, World
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 
-OWNER = "system:serviceaccount:sea-1:captain"
-EVERY = ("Nodes", "StorageClasses", "IngressClasses", "PriorityClasses", "RuntimeClasses",
-         "PersistentVolumes")  # fmt: skip
-
-
-def thing(
-    kind: str, version: str, name: str, labels: dict[str, str], **more: Any
-) -> harness.Object:
-    metadata = {"name": name, "labels": {"matrix": "yes", **labels}}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, **more}
-
-
-def of(tenant: str) -> list[harness.Object]:
-    """Return one object of each cluster-wide kind that belongs to a tenant."""
-    mine = {"for": tenant}
-    labelled = {"capsule.clastix.io/tenant": tenant}
-    spec = {
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
-        "hostPath": {"path": "/tmp/x"},
-    }  # fmt: skip
-    return [
-        thing("Node", "v1", f"m-{tenant}", mine),
-        thing("StorageClass", "storage.k8s.io/v1", f"m-{tenant}", mine, provisioner="x.com/none"),
-        thing("IngressClass", "networking.k8s.io/v1", f"m-{tenant}", mine,
-              spec={"controller": "x.com/none"}),
-        thing("PriorityClass", "scheduling.k8s.io/v1", f"m-{tenant}", mine, value=5),
-        thing("RuntimeClass", "node.k8s.io/v1", f"m-{tenant}", mine, handler="none"),
-        thing("PersistentVolume", "v1", f"m-{tenant}", labelled, spec=spec),
-    ]  # fmt: skip
-
-
-def tenant(name: str, *owners: harness.Object) -> harness.Object:
-    mine = {"matchLabels": {"for": name}}
-    return harness.tenant(
-        name, *owners, nodeSelector={"for": name}, storageClasses=mine,
-        ingressOptions={"allowedClasses": {"allowed": [f"m-{name}"]}},
-        priorityClasses={"allowedRegex": f"^m-{name}$"}, runtimeClasses=mine,
-    )  # fmt: skip
-
-
-METRICS = f"{metrics.PATH}/nodes"
+METRICS = matrix.METRICS
 
 
 @pytest.fixture(scope="module")
 def people(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
-    answering = served.Served(
-        tmp_path_factory.mktemp("metrics"),
-        metrics.answer,
-        host="0.0.0.0",
-    )
-    aggregated = metrics.behind(answering.port)
-    objects = [
-        tenant("sea", harness.user("marin", *EVERY),
-               harness.user(OWNER, *EVERY, kind="ServiceAccount")),
-        tenant("sky", harness.user("sky-owners", *EVERY, kind="Group")),
-        *of("sea"), *of("sky"), *aggregated,
-    ]  # fmt: skip
-    text = "\n---\n".join(map(json.dumps, objects))
-    world.plane.run("apply", "--server-side", "-f", "-", stdin=text)
-    marin, bird = world.kubeconfig("marin", USERS), world.kubeconfig("bird", USERS, "sky-owners")
-    for owner, path in (("sea", marin), ("sky", bird)):
-        caller = Caller(path)
-        labels = {"capsule.clastix.io/tenant": owner}
-        body = {"metadata": {"name": f"{owner}-1", "labels": labels}}
-        harness.eventually(
-            lambda caller=caller, body=body: (  # type: ignore[misc]
-                caller.ask("POST", "/api/v1/namespaces", body)[0] == 201
-            )
-        )
-        notes = {"metadata": {"name": f"{owner}-notes"}}
-        there = f"/api/v1/namespaces/{owner}-1/configmaps"
-        harness.eventually(
-            lambda caller=caller, there=there, notes=notes: (  # type: ignore[misc]
-                caller.ask("POST", there, notes)[0] == 201
-            )
-        )
-        caller.close()
-    world.plane.run("create", "serviceaccount", "captain", "-n", "sea-1")
-    token = world.plane.run("create", "token", "captain", "-n", "sea-1").stdout.strip()
-    found = {
-        "admin": world.kubeconfig("admin", "system:masters"),
-        "marin": marin,
-        "bird": bird,
-        "captain": world.with_token(token, "captain"),
-        "plain": world.kubeconfig("plain", USERS),
-        "stranger": world.kubeconfig("stranger"),
-    }
-    # Discovery is looked at again every ten seconds.
-    caller = Caller(marin)
-    harness.eventually(lambda: caller.ask("GET", f"{METRICS}/m-sea")[0] == 200, 40)
-    caller.close()
-    yield found
-    # The rest is nobody else's, and goes with the plane; this would break others' discovery.
-    world.plane.run("delete", "apiservice", "v1beta1.metrics.k8s.io")
-    world.plane.run("delete", "service,endpointslice", "metrics", "-n", "default")
-    world.plane.run("delete", "clusterrole", metrics.READER["metadata"]["name"])
-    answering.close()
+    yield from matrix.started(world, tmp_path_factory.mktemp("metrics"))
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +86,13 @@ def test_cluster_wide_kinds(callers: dict[str, Caller], who: str, path: str) -> 
         else:
             assert (code, found["reason"]) == (404, "NotFound")
             assert f"m-{name}" in found["message"]
+    code, found = caller.ask("GET", f"{path}/m-none")
+    assert code == (403 if shown is None else 404)
+    if shown is not None and who != "admin":
+        # What there is none of is told as what is not shown.
+        other = "sea" if "sky" in shown else "sky"
+        _, hidden = caller.ask("GET", f"{path}/m-{other}")
+        assert json.dumps(found).replace("m-none", f"m-{other}") == json.dumps(hidden)
 
 
 @pytest.mark.parametrize("who", SHOWN)
@@ -186,7 +102,7 @@ def test_cluster_wide_kinds_are_written_by_administrators_only(
 ) -> None:
     """Defects D3 and D4: writes went on as the proxy, by way of a filter or of no rule at all."""
     caller, one = callers[who], f"{path}/m-sea?dryRun=All"
-    body: Any = next(thing for thing in of("new") if thing["kind"] == KINDS[path])
+    body: Any = next(thing for thing in matrix.of("new") if thing["kind"] == KINDS[path])
     label = {"metadata": {"labels": {"stolen": "yes"}}}
     wholes = [
         ("PATCH", one, label),
@@ -227,8 +143,16 @@ def _changed(admin: Caller, target: str) -> None:
     assert code == 200, found
 
 
-@pytest.mark.parametrize("accept", [JSON, TABLE], ids=["json", "table"])
-@pytest.mark.parametrize("path", WATCHED)
+#: Narrowed by selector, by looking, and spread over namespaces.
+AS_METADATA = (
+    "/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses", "/api/v1/configmaps",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [*itertools.product(WATCHED, (JSON, TABLE)), *((path, METADATA) for path in AS_METADATA)],
+)
 def test_a_watch_begins_with_a_list_and_sees_the_same(
     callers: dict[str, Caller], path: str, accept: str
 ) -> None:
@@ -241,7 +165,7 @@ def test_a_watch_begins_with_a_list_and_sees_the_same(
     with contextlib.ExitStack() as stack:
         open_watches: dict[str, harness.Watch] = {}
         for who, caller in callers.items():
-            listed = caller.names(path, accept)
+            listed = caller.names(path, JSON if accept == METADATA else accept)
             watch = stack.enter_context(
                 caller.watching(f"{path}?watch=true&timeoutSeconds=20", accept)
             )
@@ -274,7 +198,128 @@ def test_a_watch_begins_with_a_list_and_sees_the_same(
                 break
 
 
-@pytest.mark.parametrize("path", ["/api/v1/namespaces", "/apis/capsule.clastix.io/v1beta2/tenants"])
+#: What tenants own, of which all that others have is hidden.
+OWNED = list(WATCHED)[:3]
+
+
+@pytest.mark.parametrize("who", SHOWN)
+@pytest.mark.parametrize("path", OWNED)
+def test_what_tenants_own(callers: dict[str, Caller], who: str, path: str) -> None:
+    shown: tuple[str, ...] | None = SHOWN[who]
+    caller, inside = callers[who], "configmaps" in path
+    if who == "plain" and not inside:
+        shown = ()
+    things = dict(zip(("sea", "sky"), WATCHED[path], strict=True))
+    expected = [things[tenant].rpartition("/")[2] for tenant in shown or ()]
+    selected = f"{path}?fieldSelector=metadata.name!=kube-root-ca.crt"
+    for accept in (JSON, TABLE):
+        listed = caller.names(selected, accept)
+        if shown is None:
+            assert listed is None
+        elif who == "admin":
+            assert set(listed or ()) > set(expected)
+        else:
+            assert listed == expected
+    for tenant, thing in things.items():
+        told = [caller.ask("GET", thing + more) for more in ("", "-none")]
+        codes = [code for code, _ in told]
+        if tenant in (shown or ()):
+            assert codes == [200, 404]
+        else:
+            assert codes == ([403, 403] if shown is None or inside else [404, 404])
+            # Nothing tells what there is.
+            name = thing.rpartition("/")[2]
+            hidden, missing = (json.dumps(found) for _, found in told)
+            assert missing.replace(f"{name}-none", name) == hidden
+
+
+@pytest.mark.parametrize("path", WATCHED)
+def test_nobody_watches_one_that_is_not_theirs(callers: dict[str, Caller], path: str) -> None:
+    names = [thing.rpartition("/")[2] for thing in WATCHED[path]]
+    whole = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+    for who, name in (("marin", names[1]), ("captain", names[1]), ("bird", names[0]),
+                      ("plain", names[0]), ("stranger", names[0])):  # fmt: skip
+        one = f"fieldSelector=metadata.name%3D{name}"
+        with callers[who].watching(f"{path}?{whole}&{one}&allowWatchBookmarks=true") as watch:
+            if SHOWN[who] is None and not (who == "plain" and path in OWNED[:2]):
+                assert watch.code == 403
+            else:
+                assert watch.code == 200
+                assert watch.next() == ("BOOKMARK", "")
+
+
+#: Within a namespace, below names and beside the resource API: what nobody narrows.
+INSIDE = ("sea-1", "sky-1", "default", "none-1")
+READ_INSIDE = (
+    "configmaps", "pods/none/log", "pods/none",
+    "configmaps?watch=false&limit=1", "secrets/none", "podtemplates",
+)  # fmt: skip
+BESIDE = (
+    "/api/v1/namespaces/sea-1/status", "/api/v1/namespaces/sky-1/status", "/api/v1/nodes/m-sea/proxy/pods", "/apis/none.example.com",
+    "/api/v1/none", "/api/v1/namespaces/sky-1/finalize", "/metrics", "/version",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles?limit=1",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles/none",
+)  # fmt: skip
+
+
+def _written(namespace: str) -> list[tuple[str, str, Any]]:
+    """Return writes of what is in a namespace, of itself, and of its tenant."""
+    maps, this = f"/api/v1/namespaces/{namespace}/configmaps", f"/api/v1/namespaces/{namespace}"
+    tenants = "/apis/capsule.clastix.io/v1beta2/tenants"
+    name = namespace.partition("-")[0]
+    change = {"metadata": {"annotations": {"by": "matrix"}}}
+    found: list[tuple[str, str, Any]] = [
+        ("POST", maps, {"metadata": {"name": "new"}}),
+        ("PUT", f"{maps}/{name}-notes", {"metadata": {"name": f"{name}-notes"}}),
+        ("DELETE", maps, None),
+        ("POST", f"{this}/serviceaccounts/none/token", {"spec": {}}),
+        ("PUT", f"{this}/finalize", {"metadata": {"name": namespace}}),
+        ("DELETE", f"/api/v1/namespaces?labelSelector=a%3D{name}", None),
+        ("POST", tenants, {"metadata": {"name": f"{name}-more"}, "spec": {"owners": []}}),
+    ]
+    for thing in (f"{maps}/{name}-notes", f"{maps}/none", this, f"{tenants}/{name}"):
+        found += [("PATCH", thing, change), ("DELETE", thing, None)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def direct(world: World, people: dict[str, Path]) -> Iterator[dict[str, Caller]]:
+    """Give the same people at the API server itself."""
+    found = {name: Caller(world.direct(path)) for name, path in people.items()}
+    yield found
+    for caller in found.values():
+        caller.close()
+
+
+@pytest.mark.parametrize("who", SHOWN)
+def test_all_else_is_as_at_the_api_server(
+    callers: dict[str, Caller], direct: dict[str, Caller], who: str
+) -> None:
+    """Every write, and every read that is not narrowed: what it says, and whom it names."""
+    asked: list[tuple[str, str, Any]] = [("GET", path, None) for path in BESIDE]
+    for namespace in INSIDE:
+        base = f"/api/v1/namespaces/{namespace}"
+        asked += [("GET", f"{base}/{path}", None) for path in READ_INSIDE]
+        asked += _written(namespace)
+    for method, path, body in asked:
+        sign = "&" if "?" in path else "?"
+        target = path if method == "GET" else f"{path}{sign}dryRun=All"
+        there, here = (one[who].raw(method, target, body) for one in (direct, callers))
+        gated = method == "GET" and "/none-1/" in path and path.endswith("/none")
+        if gated and there[0] == 403:
+            # Only here one is told that the whole namespace is missing.
+            assert (here[0], json.loads(here[1])["reason"]) == (404, "NotFound"), path
+        elif there[0] >= 400:
+            assert here == there, (method, target)
+        else:
+            assert here[0] == there[0], (method, target, here)
+    inside = [f"/api/v1/namespaces/{namespace}/configmaps?watch=true" for namespace in INSIDE]
+    for path in (*inside, "/api/v1/watch/namespaces", "/api/v1/watch/nodes/m-sea"):
+        with direct[who].watching(path) as there_too, callers[who].watching(path) as watch:
+            assert watch.code == there_too.code, path
+
+
+@pytest.mark.parametrize("path", OWNED[:2])
 def test_who_owns_nothing_watches_nothing(callers: dict[str, Caller], path: str) -> None:
     target = f"{path}?watch=true&timeoutSeconds=1"
     with callers["plain"].watching(target) as watch:

@@ -418,33 +418,3 @@ def reviews(world: World) -> int:
             if line.startswith("gateway_identity_questions "):
                 return int(float(line.split()[1]))
     raise AssertionError("no such metric")
-
-
-def test_the_audit_log_names_the_true_user_of_every_write(world: World, robot: Path) -> None:
-    world.alice("create", "configmap", "audited", "-n", "oil-1")
-    world.run(robot, "label", "configmap", "audited", "-n", "oil-1", "by=robot", check=False)
-    world.alice("delete", "configmap", "audited", "-n", "oil-1")
-    gateway = "system:serviceaccount:capsule-system:tenantry-gateway"
-    # What the gateway writes as itself: questions, and the status of its own kinds.
-    own = ("tokenreviews", "subjectaccessreviews", "proxysettings", "globalproxysettings")
-
-    def written() -> dict[tuple[str, str], str]:
-        found = {}
-        for line in world.plane.platform.paths.log("audit").read_text().splitlines():
-            event = json.loads(line)
-            reference = event.get("objectRef") or {}
-            if event["verb"] in {"get", "list", "watch"} or not reference:
-                continue
-            user = event.get("impersonatedUser", event["user"])["username"]
-            if user == gateway:
-                assert reference["resource"] in own, event
-            if reference.get("name") == "audited" and event["stage"] == "ResponseComplete":
-                found[event["verb"], reference["resource"]] = user
-        return found
-
-    wanted = {
-        ("create", "configmaps"): "alice",
-        ("patch", "configmaps"): harness.ACCOUNT,
-        ("delete", "configmaps"): "alice",
-    }
-    harness.eventually(lambda: written().items() >= wanted.items())

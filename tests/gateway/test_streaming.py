@@ -17,7 +17,7 @@ from tenantry.gateway import paths
 from tenantry.httpproxy import heads
 from tenantry.pki import authority
 
-from .harness import USERS, World
+from .harness import USERS, World, eventually
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 
@@ -138,6 +138,7 @@ def test_logs_are_followed(world: World, kubelet: Kubelet) -> None:
 @pytest.mark.parametrize("verb", ["exec?command=sh&stdin=true", "attach?stdin=true"])
 def test_tunnels_to_the_kubelet(world: World, kubelet: Kubelet, verb: str) -> None:
     assert kubelet.port
+    audit = world.audit()
 
     async def test() -> None:
         folder = world.folder
@@ -170,6 +171,8 @@ def test_tunnels_to_the_kubelet(world: World, kubelet: Kubelet, verb: str) -> No
             writer.transport.abort()
 
     asyncio.run(test())
+    what = ("create", f"pods/{verb.partition('?')[0]}", "oil-1", "p")
+    assert eventually(lambda: audit.read().get(what)) == {"alice"}
 
 
 def test_strangers_get_no_tunnel(world: World, kubelet: Kubelet) -> None:

@@ -31,15 +31,12 @@ LISTED = (NAMESPACES, CLASSES, CONFIG_MAPS)
 @pytest.fixture(scope="module")
 def callers(world: World) -> Iterator[dict[str, Caller]]:
     """Each at the gateway; `direct` is alice at the API server itself."""
-    direct = world.folder / "direct.yaml"
-    text = world.kubeconfig("alice", USERS).read_text()
-    direct.write_text(text.replace(world.server, world.plane.server))
     found = {
         "admin": Caller(world.kubeconfig("admin", "system:masters")),
         "alice": Caller(world.kubeconfig("alice", USERS)),
         "bob": Caller(world.kubeconfig("bob", USERS, "wind-owners")),
         "robot": Caller(world.robot),
-        "direct": Caller(direct),
+        "direct": Caller(world.direct(world.kubeconfig("alice", USERS))),
     }
     yield found
     for caller in found.values():
