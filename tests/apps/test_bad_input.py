@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+import tenantry.deploy
 from tenantry.api import resources
 from tenantry.api.capsule import constants
 from tenantry.api.capsule import resources as capsule
@@ -15,6 +18,8 @@ from tenantry.kube import errors
 from .harness import CAPSULE_USERS, Object, World, eventually
 
 pytestmark = pytest.mark.plane
+
+CRDS = Path(tenantry.deploy.__path__[0]) / "crds"
 
 
 def manifest(world: World, **spec: Any) -> str:
@@ -59,6 +64,48 @@ async def test_malformed_fields(world: World, spec: Object, field: str) -> None:
     with pytest.raises(errors.Invalid) as caught:
         await world.admin.create(capsule.TENANTS, body)
     assert field in caught.value.message
+
+
+WRONG = {"string": 7, "integer": "x", "boolean": "x"}
+
+
+def nothing_right(schema: Object, path: str, fields: set[str]) -> Any:
+    """Return a value of which every leaf has a wrong type; tell the paths of these."""
+    if schema.get("properties"):
+        return {
+            name: nothing_right(one, f"{path}.{name}", fields)
+            for name, one in schema["properties"].items()
+            if not one.get("x-kubernetes-preserve-unknown-fields")
+        }
+    if "items" in schema:
+        return [nothing_right(schema["items"], f"{path}[0]", fields)]
+    if isinstance(schema.get("additionalProperties"), dict):
+        return {"x": nothing_right(schema["additionalProperties"], f"{path}.x", fields)}
+    fields.add(path)
+    return WRONG.get(schema.get("type", ""), [])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        capsule.TENANTS,
+        capsule.TENANT_OWNERS,
+        capsule.CONFIGURATIONS,
+        capsule.RULE_STATUSES,
+    ],
+    ids=lambda kind: kind.plural,
+)
+async def test_every_field_refuses_what_it_can_not_be(
+    world: World, kind: resources.Resource
+) -> None:
+    definition = yaml.safe_load((CRDS / f"{kind.group}_{kind.plural}.yaml").read_text())
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    fields: set[str] = set()
+    spec = nothing_right(schema, "spec", fields)
+    metadata = {"name": world.name("x"), **({"namespace": "default"} if kind.namespaced else {})}
+    with pytest.raises(errors.Invalid) as caught:
+        await world.admin.create(kind, {"metadata": metadata, "spec": spec}, dry_run=True)
+    assert fields - {cause.field for cause in caught.value.details.causes or ()} == set()
 
 
 @pytest.mark.parametrize("expression", ["(", "[a-", "(?=ahead)", "\\1", "a" * 5000])

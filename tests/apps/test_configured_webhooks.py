@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,9 @@ async def test_what_makes_no_sense_is_refused_and_named(world: World) -> None:
         assert f"{field}.client.url" in await attempt(
             webhook(), client={"url": "https://somebody@example.com"}
         )
+        words = 'spec.admission.serviceName: Invalid value: "a.b": must be the name of a Service'
+        with pytest.raises(errors.Invalid, match=re.escape(words)):
+            await world._configure({"admission": {"serviceName": "a.b"}})
     finally:
         await world._configure({"admission": None})
 

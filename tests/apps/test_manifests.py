@@ -16,6 +16,7 @@ from tests.gateway import metrics
 
 from tenantry.api import resources
 from tenantry.api.capsule import constants
+from tenantry.api.capsule import resources as capsule
 from tenantry.apps import hooks, installation
 from tenantry.cli import main
 from tenantry.core import yamls
@@ -80,6 +81,15 @@ class Cluster:
         name = f"{one.role}-{one.probes}"
         self.plane.run("-n", NAMESPACE, "delete", "endpointslice", name)
         assert one.stop() == 0
+
+    def rename(self, service: str, one: harness.Process) -> None:
+        """Put a pod behind another Service than the manifests'."""
+        found = of(self.objects, "Service")[hooks.SERVICE]
+        made = {**found, "metadata": {**found["metadata"], "name": service}}
+        self.plane.run("apply", "-f", "-", stdin=json.dumps(made))
+        name = f"{one.role}-{one.probes}"
+        label = f"kubernetes.io/service-name={service}"
+        self.plane.run("-n", NAMESPACE, "label", "--overwrite", "endpointslice", name, label)
 
     def _account(self, role: str) -> Path:
         path = self.folder / f"{role}.yaml"
@@ -173,13 +183,30 @@ async def test_a_cluster_becomes_one_with_tenants(cluster: Cluster) -> None:
             return False
 
         await eventually(has_one, "a namespace of alice's")
-        cluster.pod("webhook")
+        second = cluster.pod("webhook")
         cluster.leave(first)
         assert await has("oil-two"), "through the other replica of the Service"
-        await harness.refused(
-            has("oil-three"),
-            "Cannot exceed Namespace quota: please, reach out to the system administrators",
+        cluster.rename("mine", second)
+        named = {"spec": {"admission": {"serviceName": "mine"}}}
+        await admin.patch(
+            capsule.CONFIGURATIONS, constants.CONFIGURATION_NAME, kind="merge", body=named
         )
+        # Those of the manifests lead where these say. Without them the role writes its own.
+        for resource in (resources.MUTATING_WEBHOOKS, resources.VALIDATING_WEBHOOKS):
+            await admin.delete(resource, hooks.NAME)
+
+        async def asked() -> bool:
+            found = await admin.get(resources.VALIDATING_WEBHOOKS, hooks.NAME)
+            called = {hook["clientConfig"]["service"]["name"] for hook in found["webhooks"]}
+            with contextlib.suppress(kube_errors.InternalError):  # An older certificate for now.
+                await harness.refused(
+                    has("oil-three"),
+                    "Cannot exceed Namespace quota: please, reach out to the system administrators",
+                )
+                return called == {"mine"}
+            return False
+
+        await eventually(asked, "webhooks are asked through the Service that is named")
 
         cluster.close()
         ended = cluster.uninstall()

@@ -194,11 +194,18 @@ def joined(*bundles: bytes) -> bytes:
 
 
 def override_problems(spec: configuration.CapsuleConfigurationSpec) -> list[str]:
-    """Return what is wrong with the name of the certificate's Secret."""
-    name = spec.overrides.tls_secret_name
-    if not name or names.is_dns_subdomain(name):
-        return []
-    return [invalid("spec.overrides.TLSSecretName", name, "must be the name of a Secret")]
+    """Return what is wrong with the names of the certificate's Secret and of the webhooks' Service."""
+    found = []
+    secret, service = spec.overrides.tls_secret_name, spec.admission.service_name
+    if secret and not names.is_dns_subdomain(secret):
+        found.append(
+            invalid("spec.overrides.TLSSecretName", secret, "must be the name of a Secret")
+        )
+    if service and not names.is_dns_label(service):
+        found.append(
+            invalid("spec.admission.serviceName", service, "must be the name of a Service")
+        )
+    return found
 
 
 def _url_problems(url: str) -> list[str]:
