@@ -17,7 +17,7 @@ from tenantry.api.capsule import constants
 from tenantry.kube import client
 from tenantry.local import testing
 
-from . import harness
+from . import harness, kinds
 
 # looptime asks for the current loop around every test; before the first async one that would make
 # a loop nobody closes. Said once, there is none, and it copes.
@@ -30,7 +30,7 @@ _COUNTER = itertools.count(1)
 def tenancy(
     planes: testing.Planes, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[harness.Tenancy]:
-    running = harness.started(planes, tmp_path_factory.mktemp("tenancy"))
+    running = harness.started(planes, tmp_path_factory.mktemp("tenancy"), kinds.manifests())
     for found in running:
         configuration = {
             "apiVersion": constants.API_VERSION,

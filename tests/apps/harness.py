@@ -113,20 +113,21 @@ class Process:
 class Tenancy:
     """A control plane with the tenancy installed, and the processes of its roles."""
 
-    def __init__(self, plane: testing.Plane, folder: Path) -> None:
+    def __init__(self, plane: testing.Plane, folder: Path, kinds: str) -> None:
         self.plane = plane
         self.folder = folder
         self._counter = itertools.count(1)
         self._made: list[Process] = []
-        self._install()
+        self._install(kinds)
         self.controller = self.role("controller")
         self.webhook = self.role("webhook")
 
-    def _install(self) -> None:
+    def _install(self, kinds: str) -> None:
         deploy = Path(tenantry.deploy.__path__[0])
         apply = ("apply", "--server-side", "--field-manager=install", "-f")
-        self.plane.run(*apply, str(deploy / "crds"))
-        self.plane.run("wait", "--for=condition=Established", "-f", str(deploy / "crds"))
+        definitions = (str(deploy / "crds"), *(("-f", "-") if kinds else ()))
+        self.plane.run(*apply, *definitions, stdin=kinds)
+        self.plane.run("wait", "--for=condition=Established", "-f", *definitions, stdin=kinds)
         self.plane.run(*apply, str(deploy / "rbac"))
 
     def role(self, role: str) -> Process:
@@ -444,9 +445,12 @@ def tenant_of(namespace: Object) -> str | None:
     return label
 
 
-def started(planes: testing.Planes, folder: Path) -> Iterator[Tenancy]:
-    """Start a plane with the tenancy on it; stop its processes afterwards."""
-    tenancy = Tenancy(planes.start(), folder)
+def started(planes: testing.Planes, folder: Path, kinds: str = "") -> Iterator[Tenancy]:
+    """Start a plane with the tenancy on it; stop its processes afterwards.
+
+    :param kinds: manifests of what the cluster has beside Kubernetes' own kinds
+    """
+    tenancy = Tenancy(planes.start(), folder, kinds)
     try:
         tenancy.start()
         yield tenancy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -99,6 +100,15 @@ def devices(name: str) -> Object:
     return {"metadata": {"name": "d"}, "spec": {"devices": {"requests": [request]}}}
 
 
+#: What names a class, by the words of its refusal.
+USES: dict[str, tuple[resources.Resource, Callable[[str], Object]]] = {
+    "Storage": (CLAIMS, lambda name: claim("c", name)),
+    "Device": (resources.RESOURCE_CLAIMS, devices),
+    "Pod Runtime": (resources.PODS, lambda name: pod("p", runtimeClassName=name)),
+    "Pod Priority": (resources.PODS, lambda name: pod("p", priorityClassName=name)),
+}
+
+
 async def test_listed_and_matched_without_a_selector_or_a_default(world: World) -> None:
     await make_classes(world)
     gold, plain = world.name("gold"), world.name("plain")
@@ -130,6 +140,22 @@ async def test_listed_and_matched_without_a_selector_or_a_default(world: World) 
         "A Storage Class must be specified for the current Tenant: use one from the following "
         f"list ({gold})",
     )
+    expressions = [{"key": "tier", "operator": "In", "values": ["gold"]}]
+    ways: list[tuple[str, Object, str]] = [
+        ("re", {"allowedRegex": expression}, matched),
+        ("in", {"matchExpressions": expressions},
+         "use one with labels matching the selector (tier In (gold))"),
+    ]  # fmt: skip
+    for name, limits, words in ways:
+        fields = ("storageClasses", "runtimeClasses", "deviceClasses", "priorityClasses")
+        same: Object = dict.fromkeys(fields, limits)
+        await world.tenant(name, **same)
+        await world.namespace(name, tenant=name)
+        await ready(world, name)
+        for kind, (resource, using) in USES.items():
+            await put(world, resource, using(gold), where=name)
+            forbidden = f"{kind} Class {plain} is forbidden for the current Tenant: "
+            await refused(put(world, resource, using(plain), where=name), f"{forbidden}{words}")
 
 
 async def test_volumes_of_others(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -11,19 +10,11 @@ from tenantry.api import resources
 
 from .content import put
 from .harness import Object, World, eventually, refused
+from .kinds import GATEWAYS, OTHERS, ROUTES
 
 pytestmark = pytest.mark.plane
 
 ANNOTATION = "kubernetes.io/ingress.class"
-GROUP = "gateway.networking.k8s.io"
-GATEWAYS = resources.Resource(GROUP, "v1", "gateways", "Gateway")
-ROUTES = resources.Resource(GROUP, "v1", "httproutes", "HTTPRoute")
-OTHERS = (
-    resources.Resource(GROUP, "v1", "listenersets", "ListenerSet"),
-    resources.Resource(GROUP, "v1", "tlsroutes", "TLSRoute"),
-    resources.Resource(GROUP, "v1", "grpcroutes", "GRPCRoute"),
-    resources.Resource("route.openshift.io", "v1", "routes", "Route"),
-)
 USED = (
     "hostname {} is already used across the cluster: please, reach out to the system administrators"
 )
@@ -118,42 +109,13 @@ async def test_one_name_for_one(world: World) -> None:
     await world.admin.patch(resources.INGRESSES, "i", where, kind="merge", body=label)
 
 
-def definition(plural: str, kind: str, scope: str, group: str = GROUP) -> Object:
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {
-            "name": f"{plural}.{group}",
-            "annotations": {"api-approved.kubernetes.io": "https://example.com/test"},
-        },
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": {"plural": plural, "singular": kind.lower(), "kind": kind},
-            "versions": [
-                {"name": "v1", "served": True, "storage": True,
-                 "schema": {"openAPIV3Schema": anything}}
-            ],
-        },
-    }  # fmt: skip
-
-
 async def test_gateways_and_routes(world: World) -> None:
-    kinds = [
-        definition("gatewayclasses", "GatewayClass", "Cluster"),
-        definition("gateways", "Gateway", "Namespaced"),
-        definition("httproutes", "HTTPRoute", "Namespaced"),
-        *(definition(one.plural, one.kind, "Namespaced", one.group) for one in OTHERS),
-    ]
-    text = "\n---\n".join(json.dumps(one) for one in kinds)
-    plane = world.tenancy.plane
-    plane.run("apply", "--server-side", "-f", "-", stdin=text)
-    plane.run("wait", "--for=condition=Established", "-f", "-", stdin=text)
     own, public, private = (world.name(rest) for rest in ("own", "public", "private"))
     for name, labels in ((own, {}), (public, {"zone": "a"}), (private, {})):
+        metadata = {"metadata": {"name": name, "labels": labels}}
+        await world.admin.create(resources.GATEWAY_CLASSES, metadata)
         await world.admin.create(
-            resources.GATEWAY_CLASSES, {"metadata": {"name": name, "labels": labels}}
+            resources.INGRESS_CLASSES, {**metadata, "spec": {"controller": "example.com/none"}}
         )
     types = ["Gateway", "HTTPRoute", "Ingress", *(one.kind for one in OTHERS)]
     rule = {"action": "allow", "ingress": {"types": types, "hostnames": [{"exp": "[.]b[.]io$"}]}}
@@ -170,6 +132,11 @@ async def test_gateways_and_routes(world: World) -> None:
     made = await put(world, GATEWAYS, gateway())
     assert made["spec"]["gatewayClassName"] == own
     await put(world, GATEWAYS, gateway(gatewayClassName=public))
+
+    async def usable() -> bool:
+        return bool((await world.status())["classes"]["gateway"] == [own, public])
+
+    await eventually(usable)
     listed = f"use the default {own} or use one with labels matching the selector (zone=a)"
     await refused(
         put(world, GATEWAYS, gateway(gatewayClassName=private)),
@@ -204,6 +171,36 @@ async def test_gateways_and_routes(world: World) -> None:
         await put(world, other, named("a.b.io"))
         path = paths.get(other.kind, "spec.hostnames[0]")
         await refused(put(world, other, named("e.io")), f'ingress hostname "e.io" at {path} {tail}')
+
+    expression = f"^{public}$"
+    ways: list[tuple[str, Object, str]] = [
+        ("list", {"allowed": [public]}, f"use one from the following list ({public})"),
+        (
+            "re",
+            {"allowedRegex": expression},
+            f"use one matching the following regex ({expression})",
+        ),
+        (
+            "in",
+            {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
+            "use one with labels matching the selector (zone Exists)",
+        ),
+    ]
+    for name, limits, words in ways:
+        allowed = {"allowedClasses": limits}
+        await world.tenant(name, gatewayOptions=allowed, ingressOptions=allowed)
+        await world.namespace(name, tenant=name)
+        await put(world, GATEWAYS, gateway(gatewayClassName=public), where=name)
+        await put(world, resources.INGRESSES, ingress("i", "a.io", public), where=name)
+        forbidden = f"Class {private} is forbidden for the current Tenant: {words}"
+        await refused(
+            put(world, GATEWAYS, gateway(gatewayClassName=private), where=name),
+            f"Gateway {forbidden}",
+        )
+        await refused(
+            put(world, resources.INGRESSES, ingress("i", "a.io", private), where=name),
+            f"Ingress {forbidden}",
+        )
 
 
 def named(host: str) -> Object:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click.testing
@@ -22,6 +25,8 @@ from tenantry.local import testing
 from tenantry.tenancy import bindings
 
 pytestmark = pytest.mark.plane
+
+GUIDE = Path(__file__).parents[2] / "docs" / "tenants.md"
 
 Object = dict[str, Any]
 OWN = constants.CONTROLLER_NAMESPACE
@@ -253,6 +258,49 @@ def test_a_cluster_that_runs_capsule(cluster: testing.Plane) -> None:
     assert "tenants.capsule.clastix.io" not in unread
     assert "forbidden" in unread["rolebindings.rbac.authorization.k8s.io"]
     assert {"leases", "clusterrolebindings", "deployments.apps"} <= unread.keys()
+    switches_as_the_guide_says(cluster)
+
+
+def typed() -> list[str]:
+    """Return what the guide's chapter about the switch has people type, but for the check itself."""
+    chapter = GUIDE.read_text(encoding="utf-8").partition("## Coming from Capsule\n")[2]
+    steps = chapter.partition("\n## ")[0].partition("The switch, in this order:")[2]
+    inline = [found for found in re.findall("`(kubectl [^`]+)`", steps) if " " in found]
+    return inline + re.findall(r"^ *\$ (.+)$", steps, re.MULTILINE)
+
+
+DETACHED = json.dumps(
+    {"metadata": {"ownerReferences": None, "labels": {constants.TENANT_LABEL: None}}},
+    separators=(",", ":"),
+)
+
+
+def switches_as_the_guide_says(cluster: testing.Plane) -> None:
+    # What the findings leave to people: what is still needed, and what is as good as gone.
+    for line in (
+        "delete resourcepools.capsule.clastix.io --all --wait=false",
+        "delete tenant gas --wait=false",
+        f"patch namespace oil-restored --type=merge -p {DETACHED}",
+        f"-n {OWN} delete secret capsule-tls",
+        f"-n {OWN} delete lease {roles.LEASE}",
+    ):
+        cluster.run(*line.split())
+    saved, scaled, removed, applied = typed()
+    for line in (saved, scaled, removed):
+        program, *args = shlex.split(line)
+        assert program == "kubectl"
+        assert cluster.run(*args).stdout
+    left, piped, program = applied.partition(" | kubectl ")
+    assert piped
+    words = shlex.split(left)
+    assert words[0] == "tenantry"
+    printed = click.testing.CliRunner().invoke(main.command, words[1:])
+    assert printed.exit_code == 0, printed.output
+    cluster.run(*shlex.split(program), stdin=printed.stdout)
+
+    shown = run(cluster)
+    assert shown.return_value == 0, shown.output
+    assert "0 block" in shown.output
 
 
 @pytest.mark.parametrize("args", [["-o", "xml"], ["--nonsense"]])
