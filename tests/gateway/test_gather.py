@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tenantry.gateway import decide, errors, gather, pages, paths, streams
-from tenantry.httpproxy import exchange, heads, upstream
+from tenantry.httpproxy import connections, exchange, heads, upstream
 
 TARGET = paths.Target("", "v1", "pods")
 
@@ -79,7 +79,7 @@ async def ask(
 ) -> exchange.Answer:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    behind = upstream.Upstream([upstream.Address("127.0.0.1", port)])
+    behind = upstream.Upstream([connections.Address("127.0.0.1", port)])
     try:
         order = streams.Order(behind, target.path, [], paths.parse_query(query))
         wanted = decide.Fanout(tuple(namespaces))

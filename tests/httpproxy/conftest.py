@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from tenantry.httpproxy import exchange, heads, server, upstream
+from tenantry.httpproxy import connections, exchange, heads, server, upstream
 from tenantry.pki import authority
 
 asyncio.set_event_loop(None)
@@ -209,7 +209,7 @@ async def proxying(
         if play is not None:
             port = await stack.enter_async_context(playing(play, inner))
         target = upstream.Upstream(
-            [upstream.Address("127.0.0.1", port)],
+            [connections.Address("127.0.0.1", port)],
             tls=certificates.client() if certificates else None,
             **more,
         )

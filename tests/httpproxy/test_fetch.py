@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tenantry.httpproxy import errors, fetch, heads, upstream
+from tenantry.httpproxy import connections, errors, fetch, heads, upstream
 
 from .conftest import Play, Run, playing, proxying, serve, until
 
@@ -23,7 +23,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 async def reaching(play: Play) -> AsyncIterator[upstream.Upstream]:
     """Serve, and give who asks there."""
     async with playing(play) as port:
-        target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
+        target = upstream.Upstream([connections.Address("127.0.0.1", port)])
         try:
             yield target
         finally:
@@ -36,7 +36,7 @@ async def ask(
     answers = await fetch.several(
         target, targets, [(b"accept", b"x")], at_once=4, limit=limit, timeout=timeout
     )
-    return [body for _, body in answers]
+    return [answer.body for answer in answers]
 
 
 def test_answers_come_in_order_over_few_connections(run: Run) -> None:
@@ -175,14 +175,14 @@ def test_nobody_waits_for_ever(run: Run) -> None:
 
     async def test() -> None:
         async with playing(play) as port:
-            target = upstream.Upstream([upstream.Address("127.0.0.1", port)])
+            target = upstream.Upstream([connections.Address("127.0.0.1", port)])
             try:
                 with pytest.raises(errors.UpstreamBrokenError, match=r"within 0\.2 s"):
                     await ask(target, *TARGETS, timeout=0.2)
                 await until(lambda: target.open == 0)
             finally:
                 target.close()
-        dead = upstream.Upstream([upstream.Address("127.0.0.1", port)])
+        dead = upstream.Upstream([connections.Address("127.0.0.1", port)])
         with pytest.raises(errors.UpstreamUnavailableError):
             await ask(dead, *TARGETS)
         dead.close()

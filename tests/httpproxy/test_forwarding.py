@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tenantry.httpproxy import exchange, heads, server, upstream
+from tenantry.httpproxy import connections, exchange, heads, server, upstream
 
 from .conftest import Certificates, Run, Wire, forward, playing, proxying, serve, until
 
@@ -253,7 +253,7 @@ def test_a_dead_server_is_passed_over(run: Run) -> None:
         async with playing(echo) as dead:
             pass
         async with playing(echo) as alive:
-            addresses = [upstream.Address("127.0.0.1", port) for port in (dead, alive)]
+            addresses = [connections.Address("127.0.0.1", port) for port in (dead, alive)]
             both = upstream.Upstream(addresses)
             try:
                 for _ in range(6):

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from tenantry.gateway import decide, errors, formats, merge, pages, paths, status, streams
-from tenantry.httpproxy import exchange, fetch, heads
+from tenantry.httpproxy import exchange, fetch, pipelining
 
 #: Connections over which one request lists.
 _AT_ONCE = 8
@@ -46,7 +46,7 @@ class _Gathering:
         versioned = order.query.first("resourceVersion") or order.query.first(_MATCH)
         self._pins = not versioned
         self._least = self._from.version if self._from is not None and self._pins else ""
-        self.head: heads.ResponseHead | None = None
+        self.first: pipelining.Answer | None = None
         self.parts: list[merge.Part] = []
         self.more = ""
 
@@ -103,20 +103,20 @@ class _Gathering:
         limit = left if self._limit else 0
         least = self._least if pinned else ""
         answers = await self._ask([self._line(name, limit, least) for name in names])
-        odd = [index for index, (head, _) in enumerate(answers) if head.status not in _EXPECTED]
+        odd = [index for index, one in enumerate(answers) if one.status not in _EXPECTED]
         if odd and least:
             # Nobody but us asked for that version: a server may not have it yet.
             again = await self._ask([self._line(names[index], limit, "") for index in odd])
             for index, answer in zip(odd, again, strict=True):
                 answers[index] = answer
         self._asked += len(names)
-        parts = [self._part(head, body) for head, body in answers]
+        parts = [self._part(answer) for answer in answers]
         if self._pins and not self._least:
             version = merge.oldest(part.version for part in parts if part is not None)
             self._least = version if version.isdigit() and version != "0" else ""
         return parts
 
-    async def _ask(self, lines: Sequence[bytes]) -> list[tuple[heads.ResponseHead, bytes]]:
+    async def _ask(self, lines: Sequence[bytes]) -> list[pipelining.Answer]:
         return await fetch.several(
             self._order.server,
             lines,
@@ -142,16 +142,16 @@ class _Gathering:
             self._queries[(limit, least)] = query
         return path.encode() + query
 
-    def _part(self, head: heads.ResponseHead, body: bytes) -> merge.Part | None:
-        self._size += len(body)
-        if head.status == 403:
+    def _part(self, answer: pipelining.Answer) -> merge.Part | None:
+        self._size += len(answer.body)
+        if answer.status == 403:
             return None
-        if head.status != 200:
+        if answer.status != 200:
             # A wrong selector, an old version.
-            raise _AnswerError(streams.passed_on(head, body))
-        self.head = self.head or head
+            raise _AnswerError(streams.passed_on(answer, answer.body))
+        self.first = self.first or answer
         try:
-            return merge.part(body)
+            return merge.part(answer.body)
         except ValueError:
             raise _AnswerError(status.answer(502, "the API server's answer is no list")) from None
 
@@ -178,6 +178,6 @@ async def gathered(
         version=gathering.version,
         more=gathering.more,
     )
-    if gathering.parts and gathering.head is not None:
-        return streams.passed_on(gathering.head, body)
+    if gathering.parts and gathering.first is not None:
+        return streams.passed_on(gathering.first, body)
     return exchange.Answer(200, body, [status.JSON])

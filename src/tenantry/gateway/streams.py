@@ -19,7 +19,7 @@ from tenantry.gateway import (
     websocket,
 )
 from tenantry.httpproxy import errors as engine_errors
-from tenantry.httpproxy import exchange, fetch, heads, upstream
+from tenantry.httpproxy import exchange, fetch, heads, pipelining, upstream
 from tenantry.kube import errors as kube_errors
 
 #: Longest list that is held to be sieved or merged, and the longest object.
@@ -31,7 +31,7 @@ _QUIET = 60.0
 PAGING = ("limit", "continue", "includeObject")
 
 
-def passed_on(head: heads.ResponseHead, body: bytes) -> exchange.Answer:
+def passed_on(head: heads.ResponseHead | pipelining.Answer, body: bytes) -> exchange.Answer:
     """Return an answer as it came."""
     kept = [h for h in heads.end_to_end(head.headers) if h[0] != b"content-length"]
     return exchange.Answer(head.status, body, kept)

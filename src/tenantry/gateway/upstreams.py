@@ -9,7 +9,7 @@ import ssl
 from urllib import parse
 
 from tenantry.core import errors as core_errors
-from tenantry.httpproxy import upstream
+from tenantry.httpproxy import connections, upstream
 from tenantry.kube import config as configs
 from tenantry.kube import credentials, tls
 
@@ -36,7 +36,7 @@ class Upstreams:
                 "server", config.server, "an address without a path, reached without a proxy"
             )
         port = address.port or (443 if address.scheme == "https" else 80)
-        addresses = [upstream.Address(address.hostname or "", port)]
+        addresses = [connections.Address(address.hostname or "", port)]
         name = config.tls_server_name
         self.plain = upstream.Upstream(addresses, server_name=name)
         self.own = upstream.Upstream(addresses, server_name=name)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from tenantry.httpproxy import errors, heads, upstream
+from tenantry.httpproxy import connections, errors, heads, pipelining, upstream
 
 #: Bytes read ahead of the reader.
 _AHEAD = 256 * 1024
@@ -22,7 +22,7 @@ class Fetch:
     decode = True
 
     def __init__(self) -> None:
-        self._connection: upstream.Connection | None = None
+        self._connection: connections.Connection | None = None
         self._head: heads.ResponseHead | None = None
         self._pieces: deque[bytes] = deque()
         self._size = 0
@@ -175,8 +175,8 @@ async def several(
     at_once: int,
     limit: int,
     timeout: float = 60.0,
-) -> list[tuple[heads.ResponseHead, bytes]]:
-    """GET many things of one server, some at a time; return their heads and bodies in order.
+) -> list[pipelining.Answer]:
+    """GET many things of one server, some at a time; return the answers in order.
 
     What a small answer costs are tasks, timers and system calls: here are none of the former for
     each, and a connection is sent several requests at once, to be answered one after the other.
@@ -216,16 +216,16 @@ class _Batch:
     ) -> None:
         self.server = server
         self.waiting = deque(enumerate(targets))
-        self.found: list[tuple[heads.ResponseHead, bytes] | None] = [None] * len(targets)
+        self.found: list[pipelining.Answer | None] = [None] * len(targets)
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._headers = headers
-        self._rest: dict[upstream.Address, bytes] = {}
+        self._rest: dict[connections.Address, bytes] = {}
         self._missing = len(targets)
         self._left = self._limit = limit
         if not targets:
             self.over.set_result(None)
 
-    def request(self, target: bytes, address: upstream.Address) -> bytes:
+    def request(self, target: bytes, address: connections.Address) -> bytes:
         rest = self._rest.get(address)
         if rest is None:
             sent = [(b"host", address.authority), *self._headers]
@@ -237,8 +237,8 @@ class _Batch:
         if self._left < 0:
             self.failed(errors.TooLargeError(self._limit))
 
-    def answered(self, index: int, head: heads.ResponseHead, body: bytes) -> None:
-        self.found[index] = (head, body)
+    def answered(self, index: int, answer: pipelining.Answer) -> None:
+        self.found[index] = answer
         self._missing -= 1
         if not self._missing and not self.over.done():
             self.over.set_result(None)
@@ -251,15 +251,11 @@ class _Batch:
 class _Lane:
     """Asks for some things after others, over whatever connection is free."""
 
-    decode = True
-
     def __init__(self, batch: _Batch, most: int) -> None:
         self._batch = batch
         self._most = most
         self._asked: deque[tuple[int, bytes]] = deque()
-        self._head: heads.ResponseHead | None = None
-        self._pieces: list[bytes] = []
-        self._connection: upstream.Connection | None = None
+        self._connection: connections.Connection | None = None
         self._repeats = False
         self._connecting: asyncio.Task[None] | None = None
 
@@ -296,42 +292,27 @@ class _Lane:
         self._connecting = None
         self._begin(connection, repeats=False)
 
-    def _begin(self, connection: upstream.Connection, *, repeats: bool) -> None:
+    def _begin(self, connection: connections.Connection, *, repeats: bool) -> None:
         self._connection = connection
         self._repeats = repeats
-        self._head, self._pieces = None, []
         request, address = self._batch.request, connection.address
         requests = b"".join([request(target, address) for _, target in self._asked])
-        count = len(self._asked)
-        connection.begin(self, requests, to_head=False, complete=True, answers=count)
+        connection.ask(self, requests, count=len(self._asked), took=self._batch.took)
 
-    # As a consumer.
+    # As an asker.
 
-    def response_started(self, head: heads.ResponseHead) -> None:
-        if head.status >= 200:
-            self._head = head
-
-    def response_body(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._batch.took(len(data))
-
-    def response_ended(self) -> None:
-        assert self._head is not None
-        index, _ = self._asked.popleft()
-        head, body = self._head, b"".join(self._pieces)
-        self._head, self._pieces = None, []
+    def answered(self, found: list[pipelining.Answer]) -> None:
+        for answer in found:
+            index, _ = self._asked.popleft()
+            self._batch.answered(index, answer)
         # It may also close one that it has answered something on.
         self._repeats = True
-        self._batch.answered(index, head, body)
         if not self._asked:
             self.next()
 
-    def response_failed(self, error: errors.ProxyError) -> None:
+    def failed(self, error: errors.ProxyError, *, begun: bool) -> None:
         self._connection = None
-        if self._repeats and self._head is None:
+        if self._repeats and not begun:
             self._connect()
         else:
             self._batch.failed(error)
-
-    def upstream_writable(self, writable: bool) -> None:
-        """Nothing waits: there are no bodies to send."""

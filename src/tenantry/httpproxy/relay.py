@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tenantry.core import clock
-from tenantry.httpproxy import errors, exchange, framing, heads, upstream
+from tenantry.httpproxy import connections, errors, exchange, framing, heads
 
 if TYPE_CHECKING:
     from tenantry.httpproxy import downstream
@@ -28,7 +28,7 @@ class Relay:
         self._client = client
         self._exchange = found
         self._order = order
-        self._connection: upstream.Connection | None = None
+        self._connection: connections.Connection | None = None
         self._reused = False
         self._connecting: asyncio.Task[None] | None = None
         self._pending = b""
@@ -115,7 +115,7 @@ class Relay:
         self._begin(connection)
         self._client.advance()
 
-    def _begin(self, connection: upstream.Connection) -> None:
+    def _begin(self, connection: connections.Connection) -> None:
         head, order = self._exchange.head, self._order
         sent = [(b"host", connection.address.authority), *order.headers]
         if head.length is None:
