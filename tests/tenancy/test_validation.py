@@ -109,6 +109,9 @@ BAD_REGEX = "("
          "spec.permissions.matchOwners[1].matchLabels[a]", "label value"),
         ({"nodeSelector": {"a": "x,y"}}, "spec.nodeSelector[a]", "at most 63 letters"),
         ({"nodeSelector": {"a=b": "x"}}, "spec.nodeSelector", "must be a key"),
+        *(({field: {"additionalMetadata": {"labels": {"a": "b c"}}}},
+           f"spec.{field}.additionalMetadata.labels[a]", "at most 63")
+          for field in ("podOptions", "serviceOptions")),
         # Namespace options.
         (options(additionalMetadata={"labels": {"bad key": "x"}}),
          "spec.namespaceOptions.additionalMetadata.labels", "must be a key"),

@@ -14,7 +14,7 @@ from tenantry.api import meta
 from tenantry.api.capsule import configuration, constants, rule_status, tenant, tenant_owner
 from tenantry.core import errors, names, regex, selectors
 from tenantry.directory import identity
-from tenantry.tenancy import bindings, enforcement, metadata, naming
+from tenantry.tenancy import bindings, enforcement, expressions, metadata, naming
 from tenantry.tenancy.policy import validating
 
 MOST_PROBLEMS = 10
@@ -62,7 +62,13 @@ def tenant_problems(found: tenant.Tenant) -> list[str]:
         problems += _label(key, value, "spec.nodeSelector")
     problems += _namespace_options(spec.namespace_options, found.metadata.name)
     problems += naming.problems(found)
-    problems += [problem for field, value in _expressions(spec) for problem in _regex(value, field)]
+    for field, value in expressions.of(spec):
+        problems += expressions.problems(value, field)
+    for field, options in (("pod", spec.pod_options), ("service", spec.service_options)):
+        extra = options.additional_metadata if options is not None else None
+        if extra is not None:
+            where = f"spec.{field}Options.additionalMetadata"
+            problems += _metadata(extra.labels, extra.annotations, where)
     return problems
 
 
@@ -113,7 +119,7 @@ def _old_fields(found: tenant.Tenant) -> Iterator[tuple[str, str]]:
             value = (value or {}).get(part)
         if value:
             yield f"spec.{field}", successor
-    for field, _ in _expressions(found.spec):
+    for field, _ in expressions.of(found.spec):
         parts = field.removeprefix("spec.").split(".")
         if parts[-1] == "allowedRegex" and parts[-2].lower().endswith("classes"):
             yield field, f"{'.'.join(parts[:-1])}.matchLabels"
@@ -168,15 +174,15 @@ def configuration_problems(found: configuration.CapsuleConfiguration) -> list[st
             "spec.impersonation: globalDefaultServiceAccount and "
             "globalDefaultServiceAccountNamespace must both be set or both be absent"
         )
-    expressions = [("spec.protectedNamespaceRegex", spec.protected_namespace_regex)]
+    patterns = [("spec.protectedNamespaceRegex", spec.protected_namespace_regex)]
     if spec.node_metadata is not None:
         for field, rule in (
             ("forbiddenLabels", spec.node_metadata.forbidden_labels),
             ("forbiddenAnnotations", spec.node_metadata.forbidden_annotations),
         ):
             if rule is not None:
-                expressions.append((f"spec.nodeMetadata.{field}.regex", rule.denied_regex))
-    for field, expression in expressions:
+                patterns.append((f"spec.nodeMetadata.{field}.regex", rule.denied_regex))
+    for field, expression in patterns:
         try:
             regex.compile(expression or "", field)
         except errors.InvalidValueError as problem:
@@ -337,63 +343,3 @@ def _namespace_options(options: tenant.NamespaceOptions | None, owner: str) -> l
         for key in sorted(required.annotations):
             problems += _annotation_key(key, f"{field}.requiredMetadata.annotations")
     return problems
-
-
-def _expressions(spec: tenant.TenantSpec) -> Iterator[tuple[str, str]]:
-    """Yield every regular expression of a specification with its path."""
-    for field, allowed in (
-        ("storageClasses", spec.storage_classes),
-        ("runtimeClasses", spec.runtime_classes),
-        ("priorityClasses", spec.priority_classes),
-        ("deviceClasses", spec.device_classes),
-        ("gatewayOptions.allowedClasses",
-         spec.gateway_options and spec.gateway_options.allowed_classes),
-        ("ingressOptions.allowedClasses",
-         spec.ingress_options and spec.ingress_options.allowed_classes),
-        ("ingressOptions.allowedHostnames",
-         spec.ingress_options and spec.ingress_options.allowed_hostnames),
-        ("containerRegistries", spec.container_registries),
-    ):  # fmt: skip
-        if allowed and allowed.allowed_regex:
-            yield f"spec.{field}.allowedRegex", allowed.allowed_regex
-    for prefix, options in (
-        ("namespaceOptions", spec.namespace_options),
-        ("serviceOptions", spec.service_options),
-    ):
-        if options is None:
-            continue
-        for field, rule in (
-            ("forbiddenLabels", options.forbidden_labels),
-            ("forbiddenAnnotations", options.forbidden_annotations),
-        ):
-            if rule is not None and rule.denied_regex:
-                yield f"spec.{prefix}.{field}.deniedRegex", rule.denied_regex
-    required = spec.namespace_options and spec.namespace_options.required_metadata
-    if required:
-        for kind, rules in (("labels", required.labels), ("annotations", required.annotations)):
-            for key, expression in sorted((rules or {}).items()):
-                yield f"spec.namespaceOptions.requiredMetadata.{kind}[{key}]", expression
-
-
-def _regex(expression: str, field: str) -> list[str]:
-    try:
-        regex.compile(expression, field)
-    except errors.InvalidValueError as problem:
-        # Clients of the original look for these words.
-        owner, _, last = field.rpartition(".")
-        kind = owner.rpartition(".")[2]
-        if last == "deniedRegex":
-            kind = kind.removeprefix("forbidden").lower()
-            return [
-                f"unable to compile regex {errors.shown(expression)} for forbidden {kind}: {problem}"
-            ]
-        what = f"{_CLASSES.get(owner, kind)} {last}" if last == "allowedRegex" else last
-        return [f"unable to compile {what}: {problem}"]
-    return []
-
-
-#: Where a list of classes does not say itself of what.
-_CLASSES = {
-    "spec.gatewayOptions.allowedClasses": "gatewayClasses",
-    "spec.ingressOptions.allowedClasses": "ingressClasses",
-}
