@@ -244,6 +244,20 @@ async def test_roles_and_identities_of_the_configuration_that_cannot_be(world: W
         async with world.configured(impersonation={"globalDefaultServiceAccount": "a"}):
             pass
     assert "spec.impersonation: globalDefaultServiceAccount and " in caught.value.message
+    said: Object
+    for said, words in (
+        ({"events": {"namespace": "A b"}}, 'spec.events.namespace: Invalid value: "A b": must be'),
+        ({"cacheInvalidation": "often"}, 'spec.cacheInvalidation: Invalid value: "often": must be'),
+        ({"users": [{"kind": "Robot", "name": "x"}]}, "spec.users[0].kind"),
+        ({"users": [{"kind": "ServiceAccount", "name": "x"}]}, "spec.users[0].name"),
+        ({"administrators": [{"kind": "User", "name": ""}]}, "spec.administrators[0].name"),
+        ({"protectedNamespaceRegex": "("}, "spec.protectedNamespaceRegex"),
+        ({"nodeMetadata": {"forbiddenLabels": {"deniedRegex": "("}}}, "forbiddenLabels"),
+        ({"nodeMetadata": {"forbiddenAnnotations": {"deniedRegex": "("}}}, "forbiddenAnnotations"),
+    ):
+        with pytest.raises(errors.ApiError) as caught:
+            await world._configure(said)
+        assert words in caught.value.message
     rbac: Object
     for rbac, words in (
         (

@@ -5,6 +5,7 @@ Only what the schema cannot say. Problems are collected, so that one attempt sho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from tenantry.tenancy import bindings, enforcement, expressions, metadata, namin
 from tenantry.tenancy.policy import validating
 
 MOST_PROBLEMS = 10
+
+_DURATION = re.compile(r"0|([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+")
 
 #: How annotations begin that limit the number of a tenant's custom resources.
 COUNTS = f"{constants.RESOURCE_QUOTA_ANNOTATION}/"
@@ -173,6 +176,16 @@ def configuration_problems(found: configuration.CapsuleConfiguration) -> list[st
         problems.append(
             "spec.impersonation: globalDefaultServiceAccount and "
             "globalDefaultServiceAccountNamespace must both be set or both be absent"
+        )
+    if not names.is_dns_label(spec.events.namespace):
+        problems.append(
+            f"spec.events.namespace: Invalid value: {errors.shown(spec.events.namespace)}: must be "
+            "the name of a namespace"
+        )
+    if not _DURATION.fullmatch(spec.cache_invalidation):
+        problems.append(
+            f"spec.cacheInvalidation: Invalid value: {errors.shown(spec.cache_invalidation)}: must "
+            "be a duration such as 30m"
         )
     patterns = [("spec.protectedNamespaceRegex", spec.protected_namespace_regex)]
     if spec.node_metadata is not None:
