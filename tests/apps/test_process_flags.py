@@ -65,6 +65,7 @@ async def test_an_existing_deployment_serves_with_its_own_certificate(
         "--zap-log-level=4",
         "--configuration-name=default",
         # What only this machine needs.
+        "--drain=1",
         f"--health-addr=127.0.0.1:{health}",
         f"--probes=127.0.0.1:{probes}",
         f"--webhook-url=https://127.0.0.1:{webhook}",
@@ -74,7 +75,7 @@ async def test_an_existing_deployment_serves_with_its_own_certificate(
     monkeypatch.setenv("NAMESPACE", harness.SYSTEM)
     monkeypatch.setenv("SERVICE_ACCOUNT", "capsule")
     process = harness.Process("run", argv, tmp_path / "log", health)
-    world.tenancy.webhook.stop()
+    world.tenancy.webhook.kill()
     try:
         process.start()
         process.wait_ready()
