@@ -67,7 +67,9 @@ class Cluster:
             .replace("$(POD_IP)", self.address if "--webhook" in text else "127.0.0.1")
             for text in container["args"]
         ]
-        argv = [sys.executable, str(harness.LAUNCH), *args, f"--kubeconfig={self._account(role)}"]
+        # The API server here learns of an EndpointSlice at once.
+        args += ["--drain=1", f"--kubeconfig={self._account(role)}"]
+        argv = [sys.executable, str(harness.LAUNCH), *args]
         made = harness.Process(role, argv, self.folder / f"{role}-{probes}.log", probes)
         self._running.append(made)
         made.start()
