@@ -130,6 +130,21 @@ class TestRestart:
         assert sv.Spawn("server") not in actions
         assert sv.Spawn("server") in machine.step(sv.Probed("store", ok=True), 2)
 
+    def test_what_failed_for_want_of_another_starts_with_it(self) -> None:
+        machine = started()
+        for name in ("server", "role"):
+            machine.states[name].failures = 6
+        machine.step(sv.Exited("store", "exited with code 1"), 1)
+        machine.step(sv.Exited("server", "exited with code 1"), 1)
+        machine.step(sv.Exited("role", "exited with code 1"), 1)
+        assert machine.states["role"].due == 1 + sv.BACKOFF_LAST
+        assert machine.step(None, 1.5) == [sv.Spawn("store")]
+        assert machine.step(sv.Probed("store", ok=True), 3) == [sv.Spawn("server")]
+        # Nobody waits half a minute, nor does the next failure of its own.
+        assert machine.step(sv.Probed("server", ok=True), 5) == [sv.Spawn("role")]
+        machine.step(sv.Exited("role", "exited with code 1"), 6)
+        assert machine.states["role"].due == 6 + sv.BACKOFF_FIRST
+
     def test_the_others_run_on(self) -> None:
         machine = started()
         actions = machine.step(sv.Exited("store", "killed by SIGKILL"), 1)

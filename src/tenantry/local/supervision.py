@@ -6,7 +6,7 @@ after it has ended; once stopping, nothing is started again.
 
 Until the platform has been ready once, a unit that fails `ATTEMPTS` times in a row ends the start:
 somebody waits for it and should read why. Afterwards units are restarted for ever, later each
-time.
+time; one that failed while something it comes after was down starts with that.
 """
 
 from __future__ import annotations
@@ -242,6 +242,11 @@ class Supervision:
         self._enter(state, Phase.READY, now)
         if state.unit.kind == "process":
             state.due = now + PROBE_READY
+        for name in self._later[state.unit.name]:
+            later = self.states[name]
+            if later.phase is Phase.BACKOFF and self._carried(name):
+                # It failed for want of this one; waits in a row would add up to minutes.
+                later.failures, later.due = 0, now
         if all(other.phase is Phase.READY for other in self.states.values()):
             self.reached = True
 
@@ -286,6 +291,14 @@ class Supervision:
 
     def _free(self, state: State) -> bool:
         return all(self.states[name].phase is Phase.READY for name in state.unit.after)
+
+    def _carried(self, name: str) -> bool:
+        """Tell whether all that a unit comes after, directly or not, is ready."""
+        return all(
+            state.phase is Phase.READY
+            for other, state in self.states.items()
+            if name in self._later[other]
+        )
 
     def _start(self, state: State, now: float) -> Action:
         self._enter(state, Phase.STARTING, now)
