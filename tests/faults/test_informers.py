@@ -62,6 +62,52 @@ async def test_the_first_list(
     calm(front, 0, 8)
 
 
+async def test_a_streaming_list_expires_half_way(
+    front: proxies.Proxy, admin: kube.Client, namespace: str, follow: Follow
+) -> None:
+    await fill(admin, namespace, 20)
+    seen = 0
+
+    def some(event: dict[str, Any]) -> list[bytes]:
+        nonlocal seen
+        seen += 1
+        status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+        if seen <= 7:
+            return [proxies.line(event["type"], event["object"])]
+        return [proxies.line("ERROR", status)] if seen == 8 else []
+
+    rule = front.add(proxies.Lines(some), proxies.watches)
+    oracle = await follow()
+    assert rule.hits == 1
+    await oracle.agrees(admin)
+    # What came before it was not told a second time.
+    assert oracle.events["added"] == 20
+    calm(front, 0, 4)
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["watch-list", "pages"])
+async def test_the_first_list_stalls_half_way(
+    *,
+    front: proxies.Proxy,
+    admin: kube.Client,
+    namespace: str,
+    follow: Follow,
+    streaming: bool,
+) -> None:
+    await fill(admin, namespace, 20)
+    if not streaming:
+        front.add(proxies.Answer(422, "Invalid"), lambda seen: "sendInitialEvents" in seen.query)
+    rule = front.add(
+        proxies.Stall(3000), lambda seen: namespace in seen.path and seen.watch == streaming
+    )
+    source = kube.Client(front.config(), timeout=1.0)
+    oracle = await follow(source=source, timings=dataclasses.replace(QUICK, inactivity=1.0))
+    assert rule.hits == 1
+    await oracle.agrees(admin)
+    calm(front, 0, 8)
+    await source.close()
+
+
 async def test_gone_between_pages(
     front: proxies.Proxy,
     admin: kube.Client,
