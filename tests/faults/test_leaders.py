@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +16,7 @@ import pytest
 from tenantry.api import resources
 from tenantry.kube import client as kube
 from tenantry.kube import errors
+from tenantry.local import testing
 from tenantry.runtime import (
     apply,
     cluster,
@@ -114,6 +116,50 @@ async def test_the_main_loop_hangs(make: Make) -> None:
 @pytest.mark.long
 async def test_the_main_loop_hangs_for_twenty_seconds(make: Make) -> None:
     await blocked(make, timing.Timing(), 20.0)
+
+
+LEADER = """
+import asyncio, sys
+from tenantry.kube import config
+from tenantry.runtime import leadership
+
+async def main(kubeconfig, namespace):
+    heartbeat = leadership.Heartbeat()
+    beating = asyncio.create_task(heartbeat.run(0.5))
+    lead = leadership.Leadership(
+        config.load(kubeconfig), namespace=namespace, name="lease", identity="one",
+        heartbeat=heartbeat, lost=sys.exit,
+    )
+    lead.start()
+    await lead.acquired()
+    print("leading", flush=True)
+    await beating
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.long
+async def test_a_killed_leader_is_replaced_when_its_lease_is_over(
+    plane: testing.Plane, namespace: str, make: Make
+) -> None:
+    usual = timing.Timing()
+    one = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LEADER, str(plane.admin), namespace, stdout=asyncio.subprocess.PIPE
+    )
+    assert one.stdout is not None
+    assert await asyncio.wait_for(one.stdout.readline(), 20) == b"leading\n"
+    two = make("two", usual)
+    await asyncio.sleep(2 * usual.lease_retry)
+    assert not two.lead.leading
+    one.kill()
+    await one.wait()
+    killed = time.monotonic()
+    await asyncio.wait_for(two.lead.acquired(), 60)
+    took = time.monotonic() - killed
+    print(f"seconds to the next leader: {took:.1f}")
+    # It was renewed a moment before it ended, and the other looks every so often.
+    assert usual.lease - usual.lease_retry - 1 < took < usual.lease + 2 * usual.lease_retry
 
 
 async def test_a_leader_that_cannot_renew_ends_before_another_begins(
