@@ -37,8 +37,7 @@ TOGETHER = {
     "kube": "runtime",
     "crds": "runtime",
     # Platforms of their own, too, so not among the last to begin.
-    "test_tour.py": "tour",
-    "test_typed.py": "typed",
+    "conformance": "conformance",
     "test_tutorial.py": "tutorial",
     "test_manifests.py": "manifests",
 }

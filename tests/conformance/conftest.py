@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-from tenantry.cli import local
-from tenantry.local import testing
+from tenantry.local import platform, testing
+
+Tenantry = Callable[..., subprocess.CompletedProcess[str]]
+NAME = "tour"
 
 
 class Shell:
@@ -43,9 +48,35 @@ class Shell:
 
 
 @pytest.fixture(scope="session")
-def shell(planes: testing.Planes) -> Shell:
-    manifests, roles = local.tenantry_roles()
-    made = Shell(planes.start(manifests=manifests, roles=roles))
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables with which `tenantry local` knows no platforms but those of these tests."""
+    return {**os.environ, "TENANTRY_STATE_DIR": str(tmp_path_factory.mktemp("state"))}
+
+
+@pytest.fixture(scope="session")
+def tenantry(environment: dict[str, str]) -> Iterator[Tenantry]:
+    """Run `tenantry` against the platform of these tests, which is up."""
+
+    def run(*args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "tenantry", *args],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    run("local", "up", "--name", NAME)
+    yield run
+    run("local", "destroy", "--name", NAME)
+
+
+@pytest.fixture
+def shell(tenantry: Tenantry, environment: dict[str, str], tmp_path: Path) -> Shell:
+    made = Shell(testing.Plane(platform.Platform(NAME, environ=environment), None, tmp_path))
     deadline = time.monotonic() + 40
     # The right to create namespaces comes with the controller's first reconcile.
     while made("somebody", "auth can-i create namespaces").returncode:

@@ -5,37 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytestmark = [pytest.mark.plane, pytest.mark.timeout(240)]
 
-Tenantry = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def tenantry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenantry]:
-    """Run `tenantry` against a platform of this module's own, which is up."""
-    state = tmp_path_factory.mktemp("state")
-    environment = {**os.environ, "TENANTRY_STATE_DIR": str(state)}
-
-    def run(*args: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "tenantry", *args],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == code, done.stdout + done.stderr
-        return done
-
-    run("local", "up", "--name", "tour")
-    yield run
-    run("local", "destroy", "--name", "tour")
+if TYPE_CHECKING:
+    from .conftest import Tenantry
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +69,9 @@ def test_state_survives_down_and_up(toured: Tenantry, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_every_process_may_be_killed_in_the_middle_of_the_tour(tenantry: Tenantry) -> None:
+def test_every_process_may_be_killed_in_the_middle_of_the_tour(
+    tenantry: Tenantry, environment: dict[str, str]
+) -> None:
     """A step under way may fail; the platform comes back, and the next tour is all right."""
     import json
     import signal
@@ -102,7 +82,7 @@ def test_every_process_may_be_killed_in_the_middle_of_the_tour(tenantry: Tenantr
         tour = subprocess.Popen(
             [sys.executable, "-m", "tenantry", "tour", "--name", "tour"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={**os.environ, **_environment(tenantry)},
+            env=environment,
         )  # fmt: skip
         now = json.loads(tenantry("local", "status", "--name", "tour", "-o", "json").stdout)
         pid = next(u["pid"] for u in now["units"] if u["name"] == unit)
@@ -117,8 +97,3 @@ def test_every_process_may_be_killed_in_the_middle_of_the_tour(tenantry: Tenantr
             assert time.monotonic() < deadline, f"{unit} did not come back: {found}"
         again = tenantry("tour", "--name", "tour")
         assert "[WRONG]" not in again.stdout, f"after {unit} was killed:\n{again.stdout}"
-
-
-def _environment(tenantry: Tenantry) -> dict[str, str]:
-    kubeconfig = tenantry("local", "status", "--name", "tour", "-o", "jsonpath={.kubeconfig}")
-    return {"TENANTRY_STATE_DIR": str(Path(kubeconfig.stdout.strip()).parents[2])}

@@ -33,8 +33,13 @@ class Plane:
     """A control plane that runs; see `Planes.start`."""
 
     def __init__(
-        self, platform: platforms.Platform, supervisor: subprocess.Popen[bytes], files: Path
+        self, platform: platforms.Platform, supervisor: subprocess.Popen[bytes] | None, files: Path
     ) -> None:
+        """Wrap a platform that is up.
+
+        :param supervisor: who ends with it on `stop`; None = whoever started it stops it
+        :param files: a folder for kubeconfigs
+        """
         self.platform = platform
         self.plan = platform.require()
         self.supervisor = supervisor
@@ -110,6 +115,8 @@ class Plane:
 
     def stop(self) -> None:
         """End it at once; its data is in memory and nobody will ask for it."""
+        if self.supervisor is None:
+            raise errors.LocalError(f"{self.platform.name} is for whoever started it to stop")
         self.supervisor.kill()
         self.supervisor.wait()
         addresses.give_back(self.plan.addresses)
