@@ -58,14 +58,14 @@ async def test_it_works_as_it_stands(world: World) -> None:
     boss = world.boss()
     (configuration,) = manifests("Who may own tenants")
     tenant, promoting = manifests("A tenant")
-    rules, nodes, classes = manifests("What may be in its namespaces")
+    rules, places, nodes, classes = manifests("What may be in its namespaces")
     await boss.patch(
         capsule.CONFIGURATIONS, "default", kind="merge",
         body={"spec": {**configuration["spec"], **nodes["spec"]}}, dry_run=True,
     )  # fmt: skip
     await boss.create(capsule.TENANTS, tenant)
     await boss.create(capsule.TENANTS, {"metadata": {"name": "orion"}, "spec": {"owners": []}})
-    for spec in (promoting["spec"], classes["spec"]):
+    for spec in (promoting["spec"], places["spec"], classes["spec"]):
         await boss.patch(capsule.TENANTS, "vision", kind="merge", body={"spec": spec}, dry_run=True)
     kept = {"namespaceOptions": {"additionalMetadata": {"labels": {"cost": "cc-1"}}}}
     await boss.patch(
