@@ -36,9 +36,11 @@ from tenantry.local import platform as platforms
 SMALL = platforms.Options(components=(), durable=False, make_binaries=False)
 
 UP = """
-import sys
+import signal, sys
 from tenantry.core import errors
 from tenantry.local import platform, progress
+# As in a terminal: what runs in the background of a script inherits that it is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 progress.PATIENCE = 0.0
 options = platform.Options(components=(), durable=False)
 try:
@@ -197,7 +199,7 @@ class TestDownDuringUp:
         assert platform.status().phase == "stopped"
 
         with start_up(environ) as up:
-            # Early: on a busy machine the API server may be ready before it was seen.
+            # Early: the command that starts the supervisor may not know yet that it did.
             until(lambda: any("/etcd " in line for line in processes(platform)))
             up.send_signal(signal.SIGINT)
             up.communicate(timeout=30)

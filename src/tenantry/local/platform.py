@@ -154,10 +154,12 @@ class Platform:
         self, options: Options, report: progress.Progress, *, tied: bool
     ) -> subprocess.Popen[bytes] | None:
         self._prepare(options, report)
-        child = self._start_supervisor(tied=tied)
+        child: subprocess.Popen[bytes] | None = None
         try:
+            child = self._start_supervisor(tied=tied)
             self._await_ready(report, child)
         except KeyboardInterrupt:
+            # Also a supervisor that left a moment ago, before this process was told.
             self._stop(child)
             raise
         except BaseException:
