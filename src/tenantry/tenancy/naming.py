@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tenantry.api.capsule import tenant
-from tenantry.core import errors, regex
+from tenantry.core import errors, names, regex
 from tenantry.tenancy import verdicts
 
 #: How a refusal begins.
@@ -18,8 +18,6 @@ FREE = "*"
 FIELD = "spec.namespaceOptions.nameTemplate"
 
 _TENANT = re.compile(r"\{\{\s*tenant\.name\s*\}\}")
-_RESULT = re.compile(r"[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?")
-_LONGEST_NAME = 63
 
 
 def wanted(owner: tenant.Tenant) -> str:
@@ -51,10 +49,10 @@ def problems(owner: tenant.Tenant) -> list[str]:
     options = owner.spec.namespace_options
     if not like or options is None:
         return []
-    if not _RESULT.fullmatch(like) or FREE not in like or len(like) > _LONGEST_NAME:
+    if FREE not in like or not names.is_dns_label(like.replace(FREE, "x")):
         return [
             f"{FIELD}: Invalid value: {errors.shown(options.name_template)}: must be lower case "
             f"letters, digits, '-', {FREE} and {{{{tenant.name}}}}, hold at least one {FREE}, and "
-            f"make at most {_LONGEST_NAME} characters"
+            f"make at most 63 characters"
         ]
     return []

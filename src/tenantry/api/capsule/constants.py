@@ -202,8 +202,7 @@ MISSING_FQCI_EVENT = "MissingFQCI"
 FORBIDDEN_REGISTRY_EVENT = "ForbiddenContainerRegistry"
 FORBIDDEN_SCHEDULER_EVENT = "ForbiddenScheduler"
 FORBIDDEN_QOS_EVENT = "ForbiddenQoSClass"
-#: Ours.
-FORBIDDEN_TOLERATION_EVENT = "ForbiddenToleration"
+FORBIDDEN_TOLERATION_EVENT = "ForbiddenToleration"  # Ours, as the next.
 FORBIDDEN_NODES_EVENT = "ForbiddenNodeSelector"
 FORBIDDEN_RESOURCES_EVENT = "ForbiddenPodResources"
 FORBIDDEN_PRIORITY_EVENT = "ForbiddenPriorityClass"

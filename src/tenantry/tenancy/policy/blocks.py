@@ -83,34 +83,45 @@ def legacy(
     )
 
 
-def expression_set(
-    name: str,
-    allowed: str,
-    event: str,
-    found: Sequence[tuple[Block, Sequence[common.ExpressionMatch], str]],
-) -> tuple[engine.RuleSet[str], ...]:
-    """Compile blocks that list ExpressionMatches for one string; none make no rule set.
+#: A block, its ExpressionMatches, and their path below ``enforce``.
+Listed = tuple[Block, Sequence[common.ExpressionMatch], str]
+#: Makes of a block's action and expressions what tells whether a value is meant.
+Matcher = Callable[[engine.Action, Sequence[matching.Expression]], Callable[[V], bool]]
 
-    :param found: block, its ExpressionMatches, and their path below ``enforce``
-    """
-    clauses = [_any_of(block, matches, field) for block, matches, field in found if matches]
+
+def expression_set(
+    name: str, allowed: str, event: str, found: Sequence[Listed]
+) -> tuple[engine.RuleSet[str], ...]:
+    """Compile blocks that list ExpressionMatches for one string; none make no rule set."""
+    return matched_set(name, allowed, event, found, _any_of)
+
+
+def matched_set(
+    name: str, allowed: str, event: str, found: Sequence[Listed], matcher: Matcher[V]
+) -> tuple[engine.RuleSet[V], ...]:
+    """Compile blocks that list ExpressionMatches for what is more than one string."""
+    clauses = [
+        _matched(block, matches, field, matcher) for block, matches, field in found if matches
+    ]
     if not clauses:
         return ()
     return (engine.RuleSet(name=name, clauses=tuple(clauses), allowed=allowed, event=event),)
 
 
-def _any_of(
-    block: Block, found: Sequence[common.ExpressionMatch], field: str
-) -> engine.Clause[str]:
-    def build() -> tuple[Callable[[str], bool], str]:
+def _any_of(_: engine.Action, entries: Sequence[matching.Expression]) -> Callable[[str], bool]:
+    return lambda value: any(entry.matches(value) for entry in entries)
+
+
+def _matched(
+    block: Block, found: Sequence[common.ExpressionMatch], field: str, matcher: Matcher[V]
+) -> engine.Clause[V]:
+    def build() -> tuple[Callable[[V], bool], str]:
         entries = [
             matching.expression(one, f"{block.source}.enforce.{field}[{index}]", block.render)
             for index, one in enumerate(found)
         ]
-        return (
-            lambda value: any(entry.matches(value) for entry in entries),
-            engine.listed([entry.words for entry in entries]),
-        )
+        words = engine.listed([entry.words for entry in entries])
+        return matcher(block.enforce.action, entries), words
 
     return block.clause(build)
 

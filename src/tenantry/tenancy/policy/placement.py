@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenantry.api.capsule import common, constants, rules
+from tenantry.api.capsule import constants
 from tenantry.tenancy.policy import blocks, engine, matching
 
 Object = Mapping[str, Any]
@@ -48,20 +48,16 @@ def toleration_sets(
     selected: Sequence[blocks.Block],
 ) -> tuple[engine.RuleSet[Toleration], ...]:
     """Compile what limits tolerations."""
-    clauses = tuple(
-        _clause(block, _found(block).tolerations, "tolerations", _tolerated)
-        for block in selected
-        if _found(block).tolerations
-    )
-    if not clauses:
-        return ()
-    return (
-        engine.RuleSet(
-            name="toleration",
-            clauses=clauses,
-            allowed="Allowed tolerations",
-            event=constants.FORBIDDEN_TOLERATION_EVENT,
-        ),
+    return blocks.matched_set(
+        "toleration",
+        "Allowed tolerations",
+        constants.FORBIDDEN_TOLERATION_EVENT,
+        [
+            (block, block.enforce.workloads.tolerations, "workloads.tolerations")
+            for block in selected
+            if block.enforce.workloads is not None
+        ],
+        _tolerated,
     )
 
 
@@ -141,20 +137,16 @@ def _written(pair: Pair) -> str:
 
 def node_selector_sets(selected: Sequence[blocks.Block]) -> tuple[engine.RuleSet[Bounds], ...]:
     """Compile what limits the nodes that pods ask for."""
-    clauses = tuple(
-        _clause(block, _found(block).node_selectors, "nodeSelectors", _within)
-        for block in selected
-        if _found(block).node_selectors
-    )
-    if not clauses:
-        return ()
-    return (
-        engine.RuleSet(
-            name="node selector",
-            clauses=clauses,
-            allowed="Allowed node selectors",
-            event=constants.FORBIDDEN_NODES_EVENT,
-        ),
+    return blocks.matched_set(
+        "node selector",
+        "Allowed node selectors",
+        constants.FORBIDDEN_NODES_EVENT,
+        [
+            (block, block.enforce.workloads.node_selectors, "workloads.nodeSelectors")
+            for block in selected
+            if block.enforce.workloads is not None
+        ],
+        _within,
     )
 
 
@@ -174,28 +166,3 @@ def _within(
         )
 
     return matches
-
-
-# ---- both ---------------------------------------------------------------------------------------
-
-
-def _found(block: blocks.Block) -> rules.Workloads:
-    return block.enforce.workloads or rules.Workloads()
-
-
-def _clause(
-    block: blocks.Block,
-    found: Sequence[common.ExpressionMatch],
-    field: str,
-    matcher: Callable[[engine.Action, Sequence[matching.Expression]], Callable[[engine.V], bool]],
-) -> engine.Clause[engine.V]:
-    def build() -> tuple[Callable[[engine.V], bool], str]:
-        where = f"{block.source}.enforce.workloads.{field}"
-        entries = [
-            matching.expression(one, f"{where}[{index}]", block.render)
-            for index, one in enumerate(found)
-        ]
-        words = engine.listed([entry.words for entry in entries])
-        return matcher(block.enforce.action, entries), words
-
-    return block.clause(build)
