@@ -12,9 +12,6 @@ from typing import Protocol
 
 from tenantry.httpproxy import errors, framing, heads, pipelining, wire
 
-#: Longest head of a response.
-_HEAD_LIMIT = 256 * 1024
-
 
 class Consumer(Protocol):
     """Who gets the response on a connection."""
@@ -190,7 +187,7 @@ class Connection:
             end = data.find(heads.END, at) + len(heads.END)
             if end < len(heads.END):
                 self._buffer = data[at:]
-                if len(self._buffer) > _HEAD_LIMIT:
+                if len(self._buffer) > heads.RESPONSE_LIMIT:
                     raise errors.BadMessageError("response head is too long")
                 return
             self._started(consumer, data[at:end])

@@ -18,6 +18,8 @@ from tenantry.httpproxy import errors
 Headers = list[tuple[bytes, bytes]]
 
 END = b"\r\n\r\n"
+#: Longest head of a response, in bytes.
+RESPONSE_LIMIT = 256 * 1024
 #: Headers of which a second one would make the message mean two things.
 _SINGLE = frozenset(
     (

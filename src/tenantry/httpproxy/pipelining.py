@@ -13,8 +13,6 @@ import httptools
 
 from tenantry.httpproxy import heads
 
-#: Longest head of an answer.
-_HEAD_LIMIT = 256 * 1024
 #: By either of these an answer says where it ends.
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 
@@ -78,7 +76,7 @@ class Answers:
         except httptools.HttpParserError as error:
             self.broken = self.broken or f"not HTTP: {error}"
         self._held = 0 if self.begun or found else self._held + len(data)
-        if self._held > _HEAD_LIMIT:
+        if self._held > heads.RESPONSE_LIMIT:
             self.broken = "response head is too long"
         if self.over:
             # It holds us, too.
