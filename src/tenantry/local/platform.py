@@ -40,8 +40,6 @@ SETUP_TIMEOUT = 3600.0
 #: Seconds within which a supervisor detaches itself or, once killed, is gone.
 QUICK_TIMEOUT = 60.0
 _POLL = 0.05
-#: Seconds within which a server that was killed lets go of its port.
-_RELEASE = 5.0
 #: How many sets of ports a start may lose to others, who start at the same moment.
 _PORT_ATTEMPTS = 3
 #: Free bytes below which etcd cannot be expected to work.
@@ -158,12 +156,9 @@ class Platform:
         try:
             child = self._start_supervisor(tied=tied)
             self._await_ready(report, child)
-        except KeyboardInterrupt:
-            # Also a supervisor that left a moment ago, before this process was told.
-            self._stop(child)
-            raise
-        except BaseException:
-            if child is not None:
+        except BaseException as err:
+            # Ctrl-C also ends one that left a moment ago, before this process was told.
+            if child is not None or isinstance(err, KeyboardInterrupt):
                 self._stop(child)
             raise
         return child
@@ -255,8 +250,8 @@ class Platform:
                 "api-servers", servers, f"1 to {plan.MAXIMUM_API_SERVERS}"
             )
         avoid = self._ports_of_others()
-        if before:
-            ports.let_go(before.api_ports[0], _RELEASE)
+        if before and options.api_port is None:
+            ports.let_go(before.api_ports[0])
         api_ports = ports.choose_api(
             servers,
             (before.api_ports[:1] if before.addresses else before.api_ports) if before else (),

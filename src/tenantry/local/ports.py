@@ -12,10 +12,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tenantry.core import clock
 from tenantry.core import errors as core_errors
 from tenantry.local import errors
 
 RANGE = range(20000, 30000)
+#: Seconds within which a server that was killed lets go of its port.
+RELEASE = 5.0
 IsFree = Callable[[int], bool]
 
 
@@ -31,14 +34,14 @@ def is_free(port: int) -> bool:
     return True
 
 
-def let_go(port: int, seconds: float) -> None:
+def let_go(port: int, seconds: float = RELEASE) -> None:
     """Wait until nobody has a port whose user cannot be named, as one that is just being killed.
 
     A killed server's memory goes before its sockets do: for a while it has the port, but nothing
     else any more, not even a command line.
     """
-    deadline = time.monotonic() + seconds
-    while not is_free(port) and not _user(port) and time.monotonic() < deadline:
+    deadline = clock.monotonic() + seconds
+    while not is_free(port) and not _user(port) and clock.monotonic() < deadline:
         time.sleep(0.02)
 
 
