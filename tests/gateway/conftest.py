@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -129,6 +130,15 @@ def world(
 ) -> Iterator[harness.World]:
     """Start Tenantry with its gateway, once for all tests here."""
     yield from harness.started(planes, tmp_path_factory.mktemp("gateway"))
+
+
+@pytest.fixture(scope="module")
+def callers(people: dict[str, Path]) -> Iterator[dict[str, harness.Caller]]:
+    """Open a connection for each of a module's people, of whom it has a fixture of its own."""
+    found = {name: harness.Caller(path) for name, path in people.items()}
+    yield found
+    for caller in found.values():
+        caller.close()
 
 
 @pytest.fixture

@@ -30,14 +30,6 @@ def people(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     yield from matrix.started(world, tmp_path_factory.mktemp("metrics"))
 
 
-@pytest.fixture(scope="module")
-def callers(people: dict[str, Path]) -> Iterator[dict[str, Caller]]:
-    found = {name: Caller(path) for name, path in people.items()}
-    yield found
-    for caller in found.values():
-        caller.close()
-
-
 #: Where the things are that belong to a tenant by name, and what they are.
 KINDS = {
     "/api/v1/nodes": "Node",

@@ -7,7 +7,6 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib import parse
@@ -44,14 +43,6 @@ def people(world: World, robot: Path) -> dict[str, Path]:
         "carol": world.kubeconfig("carol", USERS),
         "eve": world.kubeconfig("eve"),
     }
-
-
-@pytest.fixture(scope="module")
-def callers(people: dict[str, Path]) -> Iterator[dict[str, Caller]]:
-    found = {name: Caller(path) for name, path in people.items()}
-    yield found
-    for caller in found.values():
-        caller.close()
 
 
 #: What kubectl calls things -> where they are.

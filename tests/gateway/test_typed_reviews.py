@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,17 +19,10 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 @pytest.fixture(scope="module")
-def callers(world: World) -> Iterator[dict[str, Caller]]:
+def people(world: World) -> dict[str, Path]:
     """Two at the gateway; `direct` is alice at the API server itself."""
     alice = world.kubeconfig("alice", USERS)
-    found = {
-        "alice": Caller(alice),
-        "robot": Caller(world.robot),
-        "direct": Caller(world.direct(alice)),
-    }
-    yield found
-    for caller in found.values():
-        caller.close()
+    return {"alice": alice, "robot": world.robot, "direct": world.direct(alice)}
 
 
 def message(*fields: tuple[int, bytes]) -> bytes:

@@ -29,18 +29,15 @@ LISTED = (NAMESPACES, CLASSES, CONFIG_MAPS)
 
 
 @pytest.fixture(scope="module")
-def callers(world: World) -> Iterator[dict[str, Caller]]:
+def people(world: World) -> dict[str, Path]:
     """Each at the gateway; `direct` is alice at the API server itself."""
-    found = {
-        "admin": Caller(world.kubeconfig("admin", "system:masters")),
-        "alice": Caller(world.kubeconfig("alice", USERS)),
-        "bob": Caller(world.kubeconfig("bob", USERS, "wind-owners")),
-        "robot": Caller(world.robot),
-        "direct": Caller(world.direct(world.kubeconfig("alice", USERS))),
+    return {
+        "admin": world.kubeconfig("admin", "system:masters"),
+        "alice": world.kubeconfig("alice", USERS),
+        "bob": world.kubeconfig("bob", USERS, "wind-owners"),
+        "robot": world.robot,
+        "direct": world.direct(world.kubeconfig("alice", USERS)),
     }
-    yield found
-    for caller in found.values():
-        caller.close()
 
 
 def everything(admin: Caller) -> set[tuple[str, str]]:
