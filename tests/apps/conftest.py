@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 
 import pytest
 
@@ -24,6 +24,19 @@ from . import harness, kinds
 asyncio.set_event_loop(None)
 
 _COUNTER = itertools.count(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the roles said last beside a test that failed."""
+    report = yield
+    world = getattr(item, "funcargs", {}).get("world")
+    if report.failed and isinstance(world, harness.World):
+        for process in (world.tenancy.controller, world.tenancy.webhook):
+            report.sections.append((f"Log of the {process.role}", process.tail()))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -94,6 +94,16 @@ class Process:
             for line in self.get("/metrics").splitlines()
         )
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it see nothing and do nothing for a while, well under the time of its Lease."""
+        assert self._popen is not None
+        self._popen.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._popen.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 

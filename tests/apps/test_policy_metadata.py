@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from tenantry.api import resources
+from tenantry.api.capsule import constants
 from tenantry.kube import errors, reads
 
 from .content import in_force, pod, put, ready
 from .harness import Object, World, eventually, refused
 
 pytestmark = pytest.mark.plane
+
+SELECTOR = constants.NODE_SELECTOR_ANNOTATION
 
 
 def labelled(**labels: str) -> Object:
@@ -125,6 +128,25 @@ async def test_namespaces_themselves(world: World) -> None:
 
     async def gone() -> bool:
         return "owner" not in (await world.stored())["metadata"]["labels"]
+
+    await eventually(gone)
+
+
+async def test_what_the_controller_had_not_seen_goes_with_its_rule(world: World) -> None:
+    """Admission has written it, in alice's name, and nothing else says who it was."""
+    options: Object = {"additionalMetadata": {"labels": {"team": "a"}}}
+    tenant = await world.tenant(namespaceOptions=options, nodeSelector={"pool": "old"})
+    await in_force(world)
+    with world.tenancy.controller.paused():
+        made = (await world.namespace(labels={"own": "1"}))["metadata"]
+        assert made["labels"]["team"] == "a"
+        assert made["annotations"][SELECTOR] == "pool=old"
+        await world.change(tenant, namespaceOptions=None, nodeSelector=None)
+
+    async def gone() -> bool:
+        found = (await world.stored())["metadata"]
+        assert found["labels"]["own"] == "1"
+        return "team" not in found["labels"] and SELECTOR not in found.get("annotations", {})
 
     await eventually(gone)
 

@@ -8,7 +8,9 @@ what blocks its deletion.
 from __future__ import annotations
 
 import asyncio
+import collections
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -70,6 +72,18 @@ NEEDS = (
 )
 
 
+#: How many earlier states of a tenant are remembered.
+FORMER = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """What a tenant said, and the resource version at which that ended."""
+
+    until: int
+    owner: tenant.Tenant
+
+
 class NamespaceController:
     """Reconciles one namespace by name."""
 
@@ -87,6 +101,8 @@ class NamespaceController:
         """
         self._on_outcome = on_outcome
         self._known = known
+        #: Tenant -> its latest words that do not hold any more.
+        self._former: dict[str, collections.deque[Former]] = {}
         self._applier = apply.Applier(source.client, constants.FIELD_MANAGER, timing=source.timing)
         self._bindings: informer.Informer[bytes] = source.informer(
             # Those of Capsule 0.11 say of nobody that he manages them, but have this label, too.
@@ -103,7 +119,7 @@ class NamespaceController:
                 registry=source.metrics,
             )
             .watches(known.namespaces, lambda event: [event.key[1]])
-            .watches(known.tenants, known.namespaces_of_tenant)
+            .watches(known.tenants, self._told)
             # Mostly our own writes; at once, each would be looked at before the next is seen.
             .watches(self._bindings, lambda event: [event.key[0]], debounce=source.timing.debounce)
             .watches(
@@ -117,6 +133,16 @@ class NamespaceController:
             .watches(known.promoted, lambda event: self._siblings(event.key[0]))
             .watches(known.namespaces, self._relabelled)
         )
+
+    def _told(self, event: store.Event[state.TenantView]) -> Iterable[str]:
+        """Return a tenant's namespaces, and remember what it said until now."""
+        old, new, name = event.old, event.new, event.key[1]
+        if new is None:
+            self._former.pop(name, None)
+        elif old is not None and old.tenant.spec != new.tenant.spec:
+            said = Former(int(event.resource_version), self._known.directory.effective(old.tenant))
+            self._former.setdefault(name, collections.deque(maxlen=FORMER)).append(said)
+        return self._known.namespaces_of_tenant(event)
 
     def _relabelled(self, event: store.Event[directory.NamespaceView]) -> list[str]:
         """Return the namespaces where accounts of this one are bound by rules that select it."""
@@ -233,7 +259,8 @@ class NamespaceController:
             desired["metadata"]["annotations"] = dict(wanted.annotations)
         options = owner.spec.namespace_options
         only = options is not None and options.managed_metadata_only
-        stale = stale_keys(observed, wanted, recorded(owner, view.name), only=only)
+        former = outdated(observed, view.name, self._former.get(owner.metadata.name, ()))
+        stale = stale_keys(observed, wanted, recorded(owner, view.name), former, only=only)
         if stale:
             # Whoever created the namespace owns these keys too, by our own mutation of the
             # request, so giving up our share would leave them.
@@ -265,16 +292,40 @@ def recorded(owner: tenant.Tenant, namespace: str) -> metadata.Metadata:
     return metadata.Metadata(entry.metadata.labels, entry.metadata.annotations)
 
 
+def outdated(observed: Object, namespace: str, said: Iterable[Former]) -> list[metadata.Metadata]:
+    """Return what admission may have put on a namespace when it was written last; pure.
+
+    It writes in the name of whoever asks. Where the tenant changed before we came to own what was
+    written, no other record of that is left.
+    """
+    written = int(observed["metadata"]["resourceVersion"])
+    found = metadata.of(observed)
+    return [
+        metadata.desired(former.owner, namespace, found)
+        for former in said
+        if written < former.until
+    ]
+
+
 def stale_keys(
-    observed: Object, wanted: metadata.Metadata, before: metadata.Metadata, *, only: bool = False
+    observed: Object,
+    wanted: metadata.Metadata,
+    before: metadata.Metadata,
+    former: Iterable[metadata.Metadata] = (),
+    *,
+    only: bool = False,
 ) -> list[jsonpatch.Operation]:
     """Return the patch that removes what was once managed and is no longer wanted; pure.
 
     :param before: what is on record as managed
+    :param former: what may be there without being on record; its values tell it from others'
     :param only: there shall be nothing else, whoever wrote it
     """
     labels, annotations = takeover.managed_keys(observed, before)
     found = metadata.of(observed)
+    for past in former:
+        labels |= {key for key, _ in past.labels.items() & found.labels.items()}
+        annotations |= {key for key, _ in past.annotations.items() & found.annotations.items()}
     if only:
         labels, annotations = set(found.labels), set(found.annotations)
     operations: list[jsonpatch.Operation] = []
