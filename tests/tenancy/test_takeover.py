@@ -57,7 +57,7 @@ def test_only_what_is_not_wanted_goes() -> None:
     ]
 
 
-def marked(version: int, **labels: str) -> dict[str, Any]:
+def marked(version: object, **labels: str) -> dict[str, Any]:
     """Return a namespace that somebody's `kubectl` wrote at a version."""
     found = namespace(kubectl=list(labels))
     found["metadata"] |= {"labels": labels, "resourceVersion": str(version)}
@@ -68,7 +68,7 @@ def test_what_admission_wrote_under_earlier_words_goes_too() -> None:
     added = tenant.NamespaceOptions(additional_metadata=common.Metadata(labels={"team": "a"}))
     said = [
         namespaces.Former(
-            20,
+            "20",
             tenant.Tenant(
                 metadata=meta.ObjectMeta(name="oil"),
                 spec=tenant.TenantSpec(namespace_options=added),
@@ -81,8 +81,9 @@ def test_what_admission_wrote_under_earlier_words_goes_too() -> None:
         {"op": "test", "path": "/metadata/labels/team", "value": "a"},
         {"op": "remove", "path": "/metadata/labels/team"},
     ]
-    # Another's value, and what was written when those words held no more, are somebody's own.
-    for other in (marked(19, team="b"), marked(21, team="a")):
+    # Another's value, and what was written when those words held no more, are somebody's own; so is
+    # what nobody can say that of, where versions are no numbers.
+    for other in (marked(19, team="b"), marked(21, team="a"), marked("x19", team="a")):
         former = namespaces.outdated(other, "prod", said)
         assert namespaces.stale_keys(other, NOTHING, NOTHING, former) == []
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from tenantry.gateway import events, protobuf
+from tenantry.runtime import versions
 
 
 class _Meta(msgspec.Struct, rename="camel", gc=False):
@@ -97,7 +98,7 @@ def whole(parts: Sequence[Part], *, kind: str, api_version: str, version: str, m
 
 
 def _number(version: str) -> int:
-    return int(version) if version.isdigit() else 0
+    return versions.number(version) or 0
 
 
 class WatchMerge:

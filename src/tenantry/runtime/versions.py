@@ -36,10 +36,15 @@ def at_least(held: str, wanted: str, *, ordered: bool) -> bool:
     return ordered and first is not None and second is not None and first >= second
 
 
+def older(first: str, second: str) -> bool:
+    """Tell whether one version is older than another; what is no number is not."""
+    before, after = number(first), number(second)
+    return before is not None and after is not None and before < after
+
+
 def went_back(held: str, seen: str) -> bool:
     """Tell whether a server shows an older version than one already seen.
 
     Used only to repeat a list, which is never wrong, so it does not wait for the promise of 1.35.
     """
-    first, second = number(held), number(seen)
-    return first is not None and second is not None and second < first
+    return older(seen, held)

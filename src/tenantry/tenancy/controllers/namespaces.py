@@ -28,6 +28,7 @@ from tenantry.runtime import (
     jsonpatch,
     permissions,
     store,
+    versions,
     views,
 )
 from tenantry.tenancy import (
@@ -80,7 +81,7 @@ FORMER = 8
 class Former:
     """What a tenant said, and the resource version at which that ended."""
 
-    until: int
+    until: str
     owner: tenant.Tenant
 
 
@@ -139,8 +140,8 @@ class NamespaceController:
         old, new, name = event.old, event.new, event.key[1]
         if new is None:
             self._former.pop(name, None)
-        elif old is not None and old.tenant.spec != new.tenant.spec:
-            said = Former(int(event.resource_version), self._known.directory.effective(old.tenant))
+        elif old is not None and state.is_news(event):
+            said = Former(event.resource_version, self._known.directory.effective(old.tenant))
             self._former.setdefault(name, collections.deque(maxlen=FORMER)).append(said)
         return self._known.namespaces_of_tenant(event)
 
@@ -298,12 +299,12 @@ def outdated(observed: Object, namespace: str, said: Iterable[Former]) -> list[m
     It writes in the name of whoever asks. Where the tenant changed before we came to own what was
     written, no other record of that is left.
     """
-    written = int(observed["metadata"]["resourceVersion"])
+    written = observed["metadata"]["resourceVersion"]
     found = metadata.of(observed)
     return [
         metadata.desired(former.owner, namespace, found)
         for former in said
-        if written < former.until
+        if versions.older(written, former.until)
     ]
 
 

@@ -43,9 +43,8 @@ class Entry:
 def compiled(selected: Sequence[blocks.Block]) -> tuple[Entry, ...]:
     """Compile what the blocks say about resources, in their order."""
     found = []
-    for block in selected:
-        workloads = block.enforce.workloads
-        if workloads is None or workloads.resources is None:
+    for block, workloads in blocks.of_workloads(selected):
+        if workloads.resources is None:
             continue
         targets = frozenset(workloads.targets or _USUAL) & frozenset(_USUAL)
         parts: tuple[tuple[str, Mapping[str, rules.RequestRule | rules.LimitRule]], ...] = (

@@ -60,6 +60,15 @@ class Block:
         return [self.render(value) for value in values]
 
 
+def of_workloads(selected: Sequence[Block]) -> list[tuple[Block, rules.Workloads]]:
+    """Return the blocks that say something about workloads, and what."""
+    return [
+        (block, block.enforce.workloads)
+        for block in selected
+        if block.enforce.workloads is not None
+    ]
+
+
 def audience(entries: list[rules.Audience], render: matching.Render) -> engine.Audience:
     """Compile an audience.
 

@@ -53,9 +53,8 @@ def toleration_sets(
         "Allowed tolerations",
         constants.FORBIDDEN_TOLERATION_EVENT,
         [
-            (block, block.enforce.workloads.tolerations, "workloads.tolerations")
-            for block in selected
-            if block.enforce.workloads is not None
+            (block, found.tolerations, "workloads.tolerations")
+            for block, found in blocks.of_workloads(selected)
         ],
         _tolerated,
     )
@@ -142,9 +141,8 @@ def node_selector_sets(selected: Sequence[blocks.Block]) -> tuple[engine.RuleSet
         "Allowed node selectors",
         constants.FORBIDDEN_NODES_EVENT,
         [
-            (block, block.enforce.workloads.node_selectors, "workloads.nodeSelectors")
-            for block in selected
-            if block.enforce.workloads is not None
+            (block, found.node_selectors, "workloads.nodeSelectors")
+            for block, found in blocks.of_workloads(selected)
         ],
         _within,
     )

@@ -101,11 +101,11 @@ def image_sets(
                 spec.container_registries.allowed, spec.container_registries.allowed_regex
             )
         )
-    clauses = []
-    for block in selected:
-        workloads = block.enforce.workloads
-        if workloads is not None and workloads.registries:
-            clauses.append(_registries(block, workloads))
+    clauses = [
+        _registries(block, workloads)
+        for block, workloads in blocks.of_workloads(selected)
+        if workloads.registries
+    ]
     if clauses:
         found.append(
             engine.RuleSet(
@@ -259,9 +259,8 @@ def scheduler_sets(selected: Sequence[blocks.Block]) -> tuple[engine.RuleSet[str
         "Allowed schedulers",
         constants.FORBIDDEN_SCHEDULER_EVENT,
         [
-            (block, block.enforce.workloads.schedulers, "workloads.schedulers")
-            for block in selected
-            if block.enforce.workloads is not None
+            (block, found.schedulers, "workloads.schedulers")
+            for block, found in blocks.of_workloads(selected)
         ],
     )
 
@@ -272,11 +271,7 @@ def qos_sets(selected: Sequence[blocks.Block]) -> tuple[engine.RuleSet[str], ...
         "QoS class",
         "Allowed QoS classes",
         constants.FORBIDDEN_QOS_EVENT,
-        [
-            (block, block.enforce.workloads.qos_classes)
-            for block in selected
-            if block.enforce.workloads is not None
-        ],
+        [(block, found.qos_classes) for block, found in blocks.of_workloads(selected)],
     )
 
 
