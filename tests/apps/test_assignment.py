@@ -102,9 +102,10 @@ async def test_others_create_free_namespaces(world: World) -> None:
 
 async def test_others_do_not_create_for_a_tenant(world: World) -> None:
     tenant = await world.tenant()
-    words = "only tenant owners can create tenant-owned namespaces"
     mine = harness.reference(tenant)
-    await refused(world.namespace(by=world.admin, tenant="oil", references=[mine]), words)
+    await refused(
+        world.namespace(by=world.admin, tenant="oil", references=[mine]), harness.ONLY_OWNERS
+    )
 
 
 async def test_an_administrator_creates_for_a_tenant_by_label_or_reference(world: World) -> None:
