@@ -56,6 +56,7 @@ def test_placeholders_that_do_not_exist(text: str) -> None:
 def test_listeners() -> None:
     assert plan.listeners((plan.KWOK,), (ROLE,)) == (
         "etcd",
+        "etcd.probes",
         "kwok",
         "webhook.hook",
         "webhook.health",

@@ -13,6 +13,8 @@ from tenantry.core import errors as core_errors
 from tenantry.local import errors, state
 
 ETCD = "etcd"
+#: Where etcd says how it is: probes on the port of gRPC would put gRPC behind an HTTP server.
+ETCD_PROBES = "etcd.probes"
 API_SERVER = "kube-apiserver"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
@@ -85,7 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def listeners(components: tuple[str, ...], roles: tuple[Role, ...]) -> tuple[str, ...]:
     """Return the key in `Plan.ports` of every listener but the API servers."""
-    own = (ETCD, *(name for name in OPTIONAL if name in components))
+    own = (ETCD, ETCD_PROBES, *(name for name in OPTIONAL if name in components))
     return (*own, *(f"{role.name}.{port}" for role in roles for port in role.ports))
 
 

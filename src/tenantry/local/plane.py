@@ -132,12 +132,14 @@ def _flags(**values: object) -> tuple[str, ...]:
 def _etcd(described: plan.Plan, paths: state.Layout) -> Process:
     pki = paths.pki
     url = f"https://127.0.0.1:{described.ports[plan.ETCD]}"
+    probes = f"https://127.0.0.1:{described.ports[plan.ETCD_PROBES]}"
     # One member has no peers, yet etcd insists on a peer address: any free port, behind TLS.
     peer = "https://127.0.0.1:0"
     flags = _flags(
         name="tenantry",
         data_dir=paths.etcd,
         listen_client_urls=url,
+        listen_client_http_urls=probes,
         advertise_client_urls=url,
         cert_file=pki / "etcd-server.crt",
         key_file=pki / "etcd-server.key",
@@ -162,7 +164,7 @@ def _etcd(described: plan.Plan, paths: state.Layout) -> Process:
             *(() if described.durable else ("--unsafe-no-fsync",)),
         ),
         probe=Probe(
-            url=f"{url}/readyz",
+            url=f"{probes}/readyz",
             ca=pki / "etcd-ca.crt",
             cert=pki / "etcd-client.crt",
             key=pki / "etcd-client.key",
