@@ -146,6 +146,7 @@ def test_nothing_is_locked_and_no_namespace_is_lost(own: testing.Plane) -> None:
                 with pytest.raises(errors.NotFound):
                     while True:
                         await client.list(capsule.TENANTS)
+                        await asyncio.sleep(0.1)
 
     asyncio.run(before())
     done = run(own, "uninstall")

@@ -8,11 +8,11 @@ import contextlib
 import dataclasses
 import itertools
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
-import uvloop
+from tests import loops
 
 from tenantry.api import resources
 from tenantry.kube import client as kube
@@ -32,16 +32,7 @@ QUICK = dataclasses.replace(timing.Timing(), watch_retry_first=0.05, watch_retry
 Dict = dict[str, Any]
 
 
-def pytest_asyncio_loop_factories(
-    config: pytest.Config,
-) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Use uvloop, as production does; long runs take asyncio's own loop, too."""
-    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "uvloop": uvloop.new_event_loop
-    }
-    if config.getoption("-m") != "not long":
-        factories["asyncio"] = asyncio.new_event_loop
-    return factories
+pytest_asyncio_loop_factories = loops.factories
 
 
 async def until(condition: Callable[[], Any], within: float = 20.0) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-import uvloop
+from tests import loops
 
 from tenantry.api import resources
 from tenantry.kube import client, errors, retry
@@ -24,16 +24,7 @@ from tenantry.local import testing
 asyncio.set_event_loop(None)
 
 
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run the client under both loops that the roles run under; virtual time has one of its own."""
-    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": asyncio.new_event_loop
-    }
-    if item.get_closest_marker("looptime") is None:
-        factories["uvloop"] = uvloop.new_event_loop
-    return factories
+pytest_asyncio_loop_factories = loops.factories
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from urllib import parse
 
 import pytest
+from tests import loops
 
 from tenantry.api import resources
 from tenantry.kube import client, config
@@ -25,19 +26,7 @@ asyncio.set_event_loop(None)
 _COUNTER = itertools.count()
 
 
-def pytest_asyncio_loop_factories(
-    config: pytest.Config, item: pytest.Item
-) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run shells under both loops that the roles run under; virtual time has a loop of its own."""
-    factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": asyncio.new_event_loop
-    }
-    if item.get_closest_marker("looptime") is None:
-        with contextlib.suppress(ImportError):  # optional
-            import uvloop
-
-            factories["uvloop"] = uvloop.new_event_loop
-    return factories
+pytest_asyncio_loop_factories = loops.factories
 
 
 class Until(Protocol):

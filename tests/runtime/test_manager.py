@@ -272,7 +272,7 @@ async def test_caches_that_do_not_fill_end_the_process(
     assert await asyncio.wait_for(made.run(), 20) == manager.CRASHED
 
 
-@pytest.mark.asyncio(loop_factories=["uvloop"])  # it takes ten seconds
+@pytest.mark.long
 async def test_an_api_server_that_is_killed_costs_nothing(
     new_plane: Callable[..., testing.Plane], until: Until
 ) -> None:
