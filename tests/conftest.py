@@ -30,12 +30,12 @@ TOGETHER = {
     "apps": "apps",
     "gateway": "gateway",
     "nodes": "nodes",
-    "faults": "faults",
     "local": "local",
     "cli": "local",
     "runtime": "runtime",
     "kube": "runtime",
     "crds": "runtime",
+    "faults": "runtime",
     # Platforms of their own, too, so not among the last to begin.
     "conformance": "conformance",
     "test_tutorial.py": "tutorial",

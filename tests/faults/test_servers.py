@@ -246,6 +246,7 @@ def frozen(plane: testing.Plane, unit: str) -> Iterator[None]:
         plane.signal(unit, signal.SIGCONT)
 
 
+@pytest.mark.long
 async def test_etcd_is_restored_from_an_older_snapshot(
     doomed: testing.Plane, admin: kube.Client, namespace: str, follow: Follow, tmp_path: Path
 ) -> None:
