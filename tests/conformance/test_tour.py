@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,27 +76,32 @@ def test_every_process_may_be_killed_in_the_middle_of_the_tour(
     tenantry: Tenantry, environment: dict[str, str]
 ) -> None:
     """A step under way may fail; the platform comes back, and the next tour is all right."""
-    import json
-    import signal
-    import time
 
-    status = json.loads(tenantry("local", "status", "--name", "tour", "-o", "json").stdout)
-    for unit in [unit["name"] for unit in status["units"] if unit.get("pid")]:
+    def status() -> dict[str, Any]:
+        command = [sys.executable, "-m", "tenantry", "local", "status", "--name", "tour"]
+        # It exits with 1 while not all is ready.
+        done = subprocess.run(
+            [*command, "-o", "json"],
+            env=environment, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    def pid_of(unit: str) -> int:
+        pid: int = next(found["pid"] for found in status()["units"] if found["name"] == unit)
+        return pid
+
+    for unit in [unit["name"] for unit in status()["units"] if unit.get("pid")]:
         tour = subprocess.Popen(
             [sys.executable, "-m", "tenantry", "tour", "--name", "tour"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=environment,
         )  # fmt: skip
-        now = json.loads(tenantry("local", "status", "--name", "tour", "-o", "json").stdout)
-        pid = next(u["pid"] for u in now["units"] if u["name"] == unit)
+        pid = pid_of(unit)
         os.kill(pid, signal.SIGKILL)
         tour.wait(timeout=300)
         deadline = time.monotonic() + 60
-        while True:
-            now = json.loads(tenantry("local", "status", "--name", "tour", "-o", "json").stdout)
-            found = next(u for u in now["units"] if u["name"] == unit)
-            if now["phase"] == "ready" and found["pid"] != pid:
-                break
-            assert time.monotonic() < deadline, f"{unit} did not come back: {found}"
+        while status()["phase"] != "ready" or pid_of(unit) == pid:
+            assert time.monotonic() < deadline, f"after {unit} was killed: {status()}"
         again = tenantry("tour", "--name", "tour")
         assert "[WRONG]" not in again.stdout, f"after {unit} was killed:\n{again.stdout}"

@@ -11,8 +11,9 @@ import pytest
 
 from tenantry.api import resources
 from tenantry.kube import client as kube
+from tenantry.kube import config as configs
 from tenantry.kube import errors
-from tenantry.runtime import informer
+from tenantry.runtime import cluster, informer, views
 
 from . import proxy as proxies
 from .conftest import QUICK, Follow, config_map, fill, until
@@ -164,6 +165,42 @@ async def test_a_watch_is_cut_and_the_next_one_refused(
     await oracle.agrees(admin)
     assert oracle.events["deleted"] == 1
     calm(front, before, 6)
+
+
+async def test_the_right_to_one_name_is_enough_after_a_failure(
+    front: proxies.Proxy, admin: kube.Client, namespace: str
+) -> None:
+    reader = f"{namespace}-reader"
+    about = {"metadata": {"name": "reader", "namespace": namespace}}
+    one = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["one"]}
+    await admin.create(resources.ROLES, {**about, "rules": [{**one, "verbs": ["list", "watch"]}]})
+    rbac = "rbac.authorization.k8s.io"
+    bound = {
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "reader"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": reader}],
+    }
+    await admin.create(resources.ROLE_BINDINGS, {**about, **bound})
+    await admin.create(resources.CONFIG_MAPS, config_map(namespace, "one", text="x"))
+    config = front.config(impersonate=configs.Impersonate(user=reader))
+    made = cluster.Cluster(config, timing=QUICK)
+    followed = made.informer(
+        resources.CONFIG_MAPS,
+        views.as_dict,
+        namespace=namespace,
+        field_selector="metadata.name=one",
+    )
+    async with made:
+        await made.wait_synced(20)
+        front.cut()
+        await admin.apply(
+            resources.CONFIG_MAPS, config_map(namespace, "one", text="y"), field_manager="t"
+        )
+
+        def is_seen() -> bool:
+            found = followed.get("one", namespace)
+            return found is not None and found["data"] == {"text": "y"}
+
+        await until(is_seen)
 
 
 async def test_gone_inside_the_stream(

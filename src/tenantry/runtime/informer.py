@@ -34,6 +34,7 @@ from tenantry.runtime import timing as timings
 T = TypeVar("T")
 Handler = Callable[[store.Event[T]], None]
 Saved = store.Saved
+_Pages = AsyncGenerator[reads.List, None]
 _Request = reflector.List | reflector.Watch | reflector.Probe
 
 #: Seconds of work, and objects of a page, after which the loop gets its turn. An admission review
@@ -217,10 +218,7 @@ class Informer(Generic[T]):
     async def _list(self) -> builtins.list[reflector.Action]:
         version = ""
         try:
-            pages = self._client.pages(
-                self.resource, self._namespace, **self._selectors, limit=_PAGE
-            )
-            async with contextlib.aclosing(cast("AsyncGenerator[reads.List, None]", pages)):
+            async with self._pages(_PAGE, **self._selectors) as pages:
                 async for page in pages:
                     version = page.resource_version
                     for start in range(0, len(page.items), _AT_ONCE):
@@ -233,15 +231,17 @@ class Informer(Generic[T]):
         return self._machine.step(reflector.Listed([], version, last=True), self._now())
 
     async def _probe(self) -> builtins.list[reflector.Action]:
-        pages = self._client.pages(self.resource, self._namespace, limit=1)
         try:
-            async with contextlib.aclosing(
-                cast("AsyncGenerator[reads.List, None]", pages)
-            ) as first:
-                page = await anext(first)
+            # Rights may rest on the name; for labels the server would read until an object has them.
+            async with self._pages(1, field_selector=self._selectors["field_selector"]) as pages:
+                page = await anext(pages)
         except Exception as error:
             return self._failed("probe", error)
         return self._machine.step(reflector.Probed(page.resource_version), self._now())
+
+    def _pages(self, limit: int, **selectors: Any) -> contextlib.aclosing[_Pages]:
+        pages = self._client.pages(self.resource, self._namespace, **selectors, limit=limit)
+        return contextlib.aclosing(cast("_Pages", pages))
 
     async def _watch(self, wanted: reflector.Watch) -> builtins.list[reflector.Action]:
         machine = self._machine
