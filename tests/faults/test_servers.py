@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,12 +28,10 @@ pytestmark = pytest.mark.plane
 LEASE = timing.Timing(lease=40.0, renew_deadline=30.0, lease_retry=0.5)
 
 
-@pytest.fixture(scope="module")
-def doomed() -> Iterator[testing.Plane]:
-    """A plane of this module's own, to be killed."""
-    made = testing.Planes()
-    yield made.start(components=())
-    made.close()
+@pytest.fixture
+def doomed(new_plane: Callable[..., testing.Plane]) -> testing.Plane:
+    """A plane to be killed, by one test only: who is killed often is started anew later and later."""
+    return new_plane(components=())
 
 
 @pytest.fixture
