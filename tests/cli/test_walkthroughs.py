@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tenantry.cli import main
 from tenantry.cli.walkthroughs import play, seed_000, steps
 
 LISTING = """\
@@ -92,3 +95,18 @@ def test_the_columns_are_those_of_the_seed() -> None:
     # fixtures/seed-000/expected-columns.txt
     expected = "NAME STATE NAMESPACE QUOTA NAMESPACE COUNT NODE SELECTOR READY STATUS AGE"
     assert " ".join(seed_000.TENANTS_HEADER) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(None, "kubeconfig does not exist"), ("a: [", "kubeconfig is not YAML")]
+)
+def test_a_kubeconfig_that_does_not_do_is_told_before_the_first_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, said: str
+) -> None:
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    assert main.run(["tour", "--kubeconfig", str(path)]) == 1
+    captured = capsys.readouterr()
+    assert f"{path}: {said}" in captured.err
+    assert captured.out == ""

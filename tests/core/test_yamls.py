@@ -28,3 +28,20 @@ def test_parts_that_are_shared_are_written_twice_and_keys_keep_their_order() -> 
     text = yamls.write({"one": part, "two": part}, {"three": []})
     assert text == "one:\n  z: ä\n  a: '1'\ntwo:\n  z: ä\n  a: '1'\n---\nthree: []\n"
     assert yamls.read(text) == [{"one": part, "two": part}, {"three": []}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\nb: ]", "line 2, column 4: "),
+        (b"\xff\xfe\x00", ""),
+        ("a: \x01", ""),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(text: str | bytes, said: str) -> None:
+    with pytest.raises((yaml.YAMLError, UnicodeDecodeError)) as caught:
+        yamls.read(text)
+    told = yamls.problem(caught.value)
+    assert told.startswith(said)
+    assert told
+    assert "\n" not in told

@@ -158,7 +158,7 @@ def test_empty_files_are_empty(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "/k: kubeconfig is not YAML"),
+        ("a: [", "/k: kubeconfig is not YAML: line 1, column 5: expected the node content, but"),
         ("[1]", "/k: kubeconfig must be a mapping"),
         ("clusters: {}x", "is not YAML"),
         ("clusters: {a: b}", "/k: clusters must be a list"),

@@ -124,6 +124,36 @@ class TestWrite:
             state.write(tmp_path / "not" / "there", b"")
 
 
+class TestHandOut:
+    def test_follows_links_also_to_what_is_not_there_yet(self, tmp_path: Path) -> None:
+        (tmp_path / "link").symlink_to("target")
+        for text in (b"one", b"two"):
+            state.hand_out(tmp_path / "link", text)
+            assert (tmp_path / "target").read_bytes() == text
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "target").stat().st_mode & 0o777 == 0o600
+
+    def test_a_pipe_stays_a_pipe(self, tmp_path: Path) -> None:
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            state.hand_out(path, b"content")
+            assert os.read(reading, 100) == b"content"
+        finally:
+            os.close(reading)
+        assert stat.S_ISFIFO(path.stat().st_mode)
+
+    def test_what_a_device_says(self) -> None:
+        with pytest.raises(errors.StorageError, match="/dev/full: No space left on device"):
+            state.hand_out(Path("/dev/full"), b"content")
+        assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+    def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(errors.StorageError, match="Is a directory"):
+            state.hand_out(tmp_path, b"content")
+
+
 class TestRead:
     def test_missing_is_none(self, tmp_path: Path) -> None:
         assert state.read(tmp_path / "none") is None

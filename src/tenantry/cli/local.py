@@ -304,7 +304,7 @@ def kubeconfig(
     if output is None:
         click.echo(content.decode(), nl=False)
     else:
-        state.write(output, content)
+        state.hand_out(output, content)
         click.echo(f"wrote {output}", err=True)
 
 

@@ -84,7 +84,10 @@ def _impersonated(
     walkthrough: steps.Walkthrough, kubeconfig: Path | None, context: str
 ) -> dict[str, play.Player]:
     from tenantry.cli.walkthroughs import play
+    from tenantry.kube import config
 
+    # What kubectl would say at each step is said once.
+    config.load(kubeconfig, context or None)
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise errors.TenantryError("kubectl is not on PATH")

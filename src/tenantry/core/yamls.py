@@ -20,6 +20,19 @@ def read(text: str | bytes) -> list[Any]:
     return [found for found in yaml.load_all(text, loader) if found is not None]
 
 
+def problem(error: Exception) -> str:
+    """Say in one line what is wrong with a text, and where: "line 1, column 4: expected ...".
+
+    :param error: a YAMLError or a UnicodeDecodeError
+    """
+    import yaml
+
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return " ".join(str(error).split())
+
+
 def write(*documents: Any, width: int = 80) -> str:
     """Write decoded JSON values, each written out where it is used, keys in their order.
 

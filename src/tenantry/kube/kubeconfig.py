@@ -14,6 +14,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from tenantry.core import yamls
 from tenantry.kube import config as configs
 from tenantry.kube import errors
 
@@ -51,7 +52,9 @@ def parse(text: bytes, path: str) -> Document:
     try:
         raw = yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise errors.ConfigError(f"{path}: kubeconfig is not YAML: {error}") from error
+        raise errors.ConfigError(
+            f"{path}: kubeconfig is not YAML: {yamls.problem(error)}"
+        ) from error
     if raw is None:
         return Document()
     if not isinstance(raw, dict):

@@ -36,7 +36,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     except OSError as err:
         raise errors.LocalError(f"cannot read manifests from {path}: {err.strerror}") from err
     except (yaml.YAMLError, UnicodeDecodeError) as err:
-        raise errors.LocalError(f"cannot read manifests from {path}: {err}") from err
+        raise errors.LocalError(f"cannot read manifests from {path}: {yamls.problem(err)}") from err
     return list(_items(documents, path))
 
 

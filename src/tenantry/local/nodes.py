@@ -58,9 +58,11 @@ def read(path: Path) -> tuple[dict[str, Any], ...]:
     try:
         documents = yamls.read(path.read_text())
     except OSError as err:
-        raise errors.LocalError(f"cannot read nodes from {path}: {err.strerror}") from err
+        raise errors.LocalError(
+            f"cannot read nodes from {path}: {err.strerror}; nodes are a file of them, or their number"
+        ) from err
     except (yaml.YAMLError, UnicodeDecodeError) as err:
-        raise errors.LocalError(f"cannot read nodes from {path}: {err}") from err
+        raise errors.LocalError(f"cannot read nodes from {path}: {yamls.problem(err)}") from err
     found = tuple(completed(item) for item in _items(documents, str(path)))
     given = [node["metadata"]["name"] for node in found]
     if twice := sorted({name for name in given if given.count(name) > 1}):

@@ -181,6 +181,18 @@ def write(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True
         raise errors.StorageError.of(path, err) from err
 
 
+def hand_out(path: Path, content: bytes) -> None:
+    """Put `content` where a user wants it: links are followed, pipes and devices written to."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        path = path.resolve()
+    except OSError as err:
+        raise errors.StorageError.of(path, err) from err
+    write(path, content)
+
+
 def _sync(directory: Path) -> None:
     """Bring a directory's entries to the disk: a new name is one of them."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
