@@ -422,6 +422,18 @@ class World:
             yield
         finally:
             await self._configure({key: CONFIGURATION.get(key) for key in spec})
+            if spec.keys() & {"users", "userNames", "userGroups", "rbac"}:
+                # The next test's people may create namespaces from the first moment on.
+                await eventually(self.users_may_create)
+
+    async def users_may_create(self) -> bool:
+        """Tell whether RBAC lets Capsule users create namespaces, as it follows the configuration."""
+        asked = {"verb": "create", "resource": "namespaces"}
+        spec = {"user": "x", "groups": [CAPSULE_USERS], "resourceAttributes": asked}
+        answer = await self.admin.create(
+            resources.SUBJECT_ACCESS_REVIEWS, {"spec": spec}, effect="none"
+        )
+        return bool(answer["status"]["allowed"])
 
     async def _configure(self, spec: Object) -> None:
         await self.admin.patch(

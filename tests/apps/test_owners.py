@@ -161,6 +161,11 @@ async def test_a_user_struck_from_the_configuration_is_nobody_at_once(world: Wor
         with pytest.raises(errors.Forbidden):
             await world.namespace("after", tenant="oil")
 
+        async def has_no_right() -> bool:
+            return not await world.users_may_create()
+
+        await eventually(has_no_right)
+
 
 async def test_an_administrator_struck_a_moment_ago_is_none(world: World) -> None:
     await world.tenant()
