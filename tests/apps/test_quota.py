@@ -46,7 +46,8 @@ async def settled(world: World, allocated: int) -> None:
             [],
         )
 
-    await eventually(done, "the ledger settles")
+    # Room of one who gave up is held for ten seconds (launch.py), and looked for after that.
+    await eventually(done, "the ledger settles", seconds=30)
 
 
 async def outcome(attempt: Awaitable[object]) -> str:
