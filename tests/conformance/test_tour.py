@@ -87,8 +87,8 @@ def test_every_process_may_be_killed_in_the_middle_of_the_tour(
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
-    def pid_of(unit: str) -> int:
-        pid: int = next(found["pid"] for found in status()["units"] if found["name"] == unit)
+    def pid_of(unit: str, found: dict[str, Any]) -> int:
+        pid: int = next(each["pid"] for each in found["units"] if each["name"] == unit)
         return pid
 
     for unit in [unit["name"] for unit in status()["units"] if unit.get("pid")]:
@@ -97,11 +97,11 @@ def test_every_process_may_be_killed_in_the_middle_of_the_tour(
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             env=environment,
         )  # fmt: skip
-        pid = pid_of(unit)
+        pid = pid_of(unit, status())
         os.kill(pid, signal.SIGKILL)
         tour.wait(timeout=300)
         deadline = time.monotonic() + 60
-        while status()["phase"] != "ready" or pid_of(unit) == pid:
-            assert time.monotonic() < deadline, f"after {unit} was killed: {status()}"
+        while (now := status())["phase"] != "ready" or pid_of(unit, now) == pid:
+            assert time.monotonic() < deadline, f"after {unit} was killed: {now}"
         again = tenantry("tour", "--name", "tour")
         assert "[WRONG]" not in again.stdout, f"after {unit} was killed:\n{again.stdout}"

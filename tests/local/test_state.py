@@ -149,6 +149,12 @@ class TestHandOut:
             state.hand_out(Path("/dev/full"), b"content")
         assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
+    def test_a_link_that_leads_to_itself(self, tmp_path: Path) -> None:
+        (tmp_path / "loop").symlink_to("loop")
+        with pytest.raises(errors.StorageError, match="Too many levels of symbolic links"):
+            state.hand_out(tmp_path / "loop", b"content")
+        assert (tmp_path / "loop").is_symlink()
+
     def test_a_directory_is_no_file(self, tmp_path: Path) -> None:
         with pytest.raises(errors.StorageError, match="Is a directory"):
             state.hand_out(tmp_path, b"content")

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -184,9 +185,10 @@ def write(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True
 def hand_out(path: Path, content: bytes) -> None:
     """Put `content` where a user wants it: links are followed, pipes and devices written to."""
     try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.stat().st_mode):
+                path.write_bytes(content)
+                return
         path = path.resolve()
     except OSError as err:
         raise errors.StorageError.of(path, err) from err
