@@ -44,6 +44,30 @@ jobs = st.lists(
 )
 clusters = st.fixed_dictionaries({"nodes": st.integers(1, 4), "queues": queues, "jobs": jobs})
 
+#: q0's second gang starts, and then q2's job is due the room: nobody has to leave for it.
+OUTRANKED = {
+    "nodes": 1,
+    "queues": [(0, -1, 1, 100), (0, -1, 0, 100), (0, -1, 1, 100)],
+    "jobs": [
+        {
+            "queue": queue,
+            "pods": pods,
+            "gpus": gpus,
+            "elastic": False,
+            "on": -1,
+            "priority": priority,
+            "created": 0,
+        }
+        for queue, pods, gpus, priority in [
+            *[(0, 1, 0, 50)] * 4,
+            (0, 1, 1, 50),
+            *[(0, 2, 1, 75)] * 2,
+            (2, 1, 1, 50),
+            (2, 2, 4, 75),
+        ]
+    ],
+}
+
 
 def build(given: dict[str, Any], order: random.Random | None = None) -> world.World:
     """Return a cluster; running jobs are kept only where they fit."""
@@ -159,6 +183,7 @@ def test_gangs_start_whole_or_not_at_all(given: dict[str, Any]) -> None:
 
 @SMALL
 @hypothesis.given(clusters)
+@hypothesis.example(OUTRANKED)
 def test_work_conserving(given: dict[str, Any]) -> None:
     """What stays pending does not fit, or its queue may not have it; either way it is told."""
     made = build(given)
@@ -178,6 +203,32 @@ def test_work_conserving(given: dict[str, Any]) -> None:
             continue
         if capacity.check(leaf, session.charges(rows), preemptible=job.preemptible) is None:
             assert not (state.free >= shape.vector[:, None]).all(axis=0).any(), job.key
+
+
+@SMALL
+@hypothesis.given(clusters)
+@hypothesis.example(OUTRANKED)
+def test_plans_wait_for_somebody_to_leave(given: dict[str, Any]) -> None:
+    """A plan where nobody starts or leaves would be made again in each cycle, for ever."""
+    made = build(given)
+    for _ in range(12):
+        decided = made.run()
+        if not decided.binds and not decided.evictions:
+            assert not decided.plans
+            break
+        made.apply(decided)
+
+
+def test_a_job_that_is_due_the_room_of_others_starts_gets_it_at_once() -> None:
+    made = build(OUTRANKED)
+    decided = made.run()
+    started = sorted(bind.task.name for bind in decided.binds)
+    # All four GPUs: the first gang, q2's job, and who fits beside it.
+    assert started == ["j00-0", "j01-0", "j02-0", "j03-0", "j04-0", "j05-0", "j05-1", "j07-0"]
+    assert not decided.plans
+    assert not decided.evictions
+    assert {reason.code for reason in decided.reasons["ns", "j06"]} >= {"Outranked"}
+    assert ("ns", "j04") not in decided.reasons
 
 
 @SMALL

@@ -20,9 +20,9 @@ from tenantry.scheduler.engine import (
     scenario,
     selection,
     session,
+    starting,
     tables,
 )
-from tenantry.scheduler.engine.actions import allocate
 from tenantry.scheduler.engine.plugins import nodelocalgreedy
 from tenantry.scheduler.simulation import replay
 
@@ -76,14 +76,18 @@ def _one_pod_at_a_time(patch: Patch) -> None:
 
 
 def _only_large_jobs(patch: Patch) -> None:
-    real = allocate._attempt
+    real = starting._attempt
 
     def attempt(session: Any, job: Any, rows: Any) -> Any:
         if len(job.rows) > 1:
             return (yield from real(session, job, rows))
         return False
 
-    patch.setattr(allocate, "_attempt", attempt)
+    patch.setattr(starting, "_attempt", attempt)
+
+
+def _only_plan(patch: Patch) -> None:
+    patch.setattr(starting, "_only_planned", lambda session, job: True)
 
 
 def _forget_plans(patch: Patch) -> None:
@@ -140,6 +144,7 @@ SABOTAGE: dict[str, Callable[[Patch], None]] = {
     "test_non_preemptible_work_stays_within_quota": _no_quotas,
     "test_gangs_start_whole_or_not_at_all": _one_pod_at_a_time,
     "test_work_conserving": _only_large_jobs,
+    "test_plans_wait_for_somebody_to_leave": _only_plan,
     "test_evictions_serve_a_job_that_is_planned": _forget_plans,
     "test_no_victim_was_unneeded": _evict_everybody,
     "test_shares_sum_to_capacity": _keep_the_rest,

@@ -16,6 +16,7 @@ from tenantry.scheduler.engine import (
     registry,
     session,
     specs,
+    starting,
     tables,
 )
 
@@ -97,7 +98,7 @@ class Engine:
             yield
             mark = clock()
         budget = self.config.cycle_budget
-        for action in self._actions:
+        for action in self._in_order(made):
             start = clock()
             search = self.config.action_searches.get(action.name, self.config.action_search)
             opened.deadline = start + search if search else 0.0
@@ -115,6 +116,17 @@ class Engine:
             if made.cut_short:
                 break
         made.longest_slice = max(made.longest_slice, clock() - mark)
+
+    def _in_order(self, made: decisions.Decisions) -> Iterator[plugin.Action]:
+        """Yield the actions; after one that took back starts, once more the one that starts pods.
+
+        Room that came back goes to whoever is next in line before a later action looks at it.
+        """
+        for action in self._actions:
+            yield action
+            if made.cancelled:
+                made.cancelled = False
+                yield from (again for again in self._actions if again.name == starting.ACTION)
 
     def explain(self, key: specs.Key) -> list[reasons.Reason]:
         """Return why a job did not start in the last cycle; empty when it did, or is unknown."""

@@ -58,6 +58,8 @@ class Decisions:
         self._state = state
         self.binds: list[Bind] = []
         self._bound: dict[int, Bind] = {}
+        #: A start was taken back: its room may be more than the job that wanted it needs.
+        self.cancelled = False
         self.evictions: list[Evict] = []
         self.plans: list[Plan] = []
         self.started: dict[specs.Key, float] = {}
@@ -98,7 +100,16 @@ class Decisions:
         made = self._bound.pop(row, None)
         if made is not None:
             self.binds.remove(made)
+            self.cancelled = True
         return made is not None
+
+    def starts(self, row: int) -> bool:
+        """Tell whether a task is to start in this cycle."""
+        return row in self._bound
+
+    def starting(self) -> list[int]:
+        """Return the rows of the tasks that are to start in this cycle."""
+        return list(self._bound)
 
     def evict(self, row: int, node: int, action: str, evictor: specs.Key | None) -> None:
         """Record an eviction with the text that its owner reads."""

@@ -13,6 +13,7 @@ from tenantry.scheduler.engine import (
     resources,
     signatures,
     solver,
+    starting,
     victim_order,
 )
 
@@ -81,6 +82,11 @@ def _attempt(search: solver.Search, failures: signatures.Failures) -> placing.St
         if victim is not None and len(victim.rows) > 1:
             leaf = session.leaf(victim)
             session.evictable.pop(leaf.name if leaf is not None else "", None)
+    if found.all_started_now():
+        # Nobody has to leave first. A mere plan would be made again and again, since the next
+        # cycle would start the same pods and take them back.
+        yield from found.outrank(search.job.key)
+        return (yield from starting.attempt(session, search.job, search.rows))
     yield from found.commit(search.action, search.job.key)
     session.decisions.reasons.pop(search.job.key, None)
     return True

@@ -6,6 +6,7 @@ one set of nodes after the other.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -271,9 +272,10 @@ def choose_devices(
     assert task is not None
     own = _own_devices(session, row, node)
     chosen = candidates[: shape.devices]
-    names = []
-    for i, (_, _, name, _) in enumerate(chosen):
-        names.append(name or (own.pop(0) if own else f"{task.uid}/{i}"))
+    # A device that was new when this task came to it bears its name, and others may be on it.
+    known = state.groups.get(node, {})
+    new = (name for i in itertools.count() if (name := f"{task.uid}/{i}") not in known)
+    names = [name or (own.pop(0) if own else next(new)) for _, _, name, _ in chosen]
     return tuple(names), all(at_once for *_, at_once in chosen)
 
 

@@ -131,6 +131,8 @@ class Points:
     )
     #: May the task start on this node at once, or only when others have left?
     starts: list[Callable[[int, int], bool]] = dataclasses.field(default_factory=list)
+    #: Starts of other tasks were taken back: may this one, which is to start, still do so?
+    stands: list[Callable[[int], bool]] = dataclasses.field(default_factory=list)
     #: Facts that no eviction changes: a reason ends the attempt before nodes are looked at.
     pre_predicates: list[Callable[[int], str]] = dataclasses.field(default_factory=list)
     #: May these tasks of this job run at all?

@@ -205,12 +205,15 @@ def ports(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | N
 class _Affinity(_Moving):
     title = AFFINITY
 
+    def __init__(self, session: sessions.Session, shape: shapes.Shape) -> None:
+        super().__init__(session, shape)
+        self._wanted = tuple(t for t in shape.constraints.pod_affinity if not t.weight)
+
     def compute(self) -> resources.Bools:
         namespace = self.shape.namespace
         mask = np.ones(len(self.session.state.nodes.names), np.bool_)
-        near = tuple(t for t in self.shape.constraints.pod_affinity if not t.weight)
-        if near:
-            mask &= self._near(near)
+        if self._wanted:
+            mask &= self._near_them()
         for term in self.shape.constraints.pod_anti_affinity:
             if not term.weight:
                 within = census.domains(self.session, term.topology_key)
@@ -218,9 +221,9 @@ class _Affinity(_Moving):
                 mask &= within.spread(there) == 0
         return mask
 
-    def _near(self, near: tuple[specs.AffinityTerm, ...]) -> resources.Bools:
+    def _near_them(self) -> resources.Bools:
         """Return the nodes near pods that every term means."""
-        own, known = self.shape.sample, self.session.observed.namespaces
+        near, own, known = self._wanted, self.shape.sample, self.session.observed.namespaces
         by_node = self.terms.meant_by_all(near, own.namespace)
         mask = np.ones(len(by_node), np.bool_)
         anywhere = not by_node.any() and all(
@@ -231,6 +234,13 @@ class _Affinity(_Moving):
             # The first of a group that wants to be together may go anywhere.
             mask &= within.known if anywhere else within.spread(within.sums(by_node)) > 0
         return mask
+
+
+class _StillNear(_Affinity):
+    """Where a task that is there has what it needs: itself counts, as the first of its group."""
+
+    def compute(self) -> resources.Bools:
+        return self._near_them()
 
 
 def affinity(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
@@ -298,12 +308,52 @@ class _Spread(_Moving):
         mask = np.ones(len(self.session.state.nodes.names), np.bool_)
         for rule, among in zip(self._rules, self._eligible, strict=True):
             spread = SpreadRule(self.session, self.shape, rule, among)
-            most = rule.max_skew + spread.least() - spread.mine
-            mask &= spread.within.known & (spread.within.spread(spread.counts) <= most)
+            there = spread.within.spread(spread.counts)
+            mask &= spread.within.known & (there <= self.most(spread))
         return mask
+
+    def most(self, spread: SpreadRule) -> int:
+        """Return how many may be in a domain."""
+        return spread.rule.max_skew + spread.least() - spread.mine
+
+
+class _StillSpread(_Spread):
+    """Where a task that is there is not one too many: itself counts already."""
+
+    def most(self, spread: SpreadRule) -> int:
+        return spread.rule.max_skew + spread.least()
 
 
 def spread(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
     """Return the mask for topology spread constraints that must hold."""
-    hard = any(rule.hard for rule in shape.constraints.spread)
-    return _Spread(session, shape) if hard else None
+    return _Spread(session, shape) if spreads(shape) else None
+
+
+def spreads(shape: shapes.Shape) -> bool:
+    """Tell whether tasks of a shape must be spread."""
+    return any(rule.hard for rule in shape.constraints.spread)
+
+
+def follows(shape: shapes.Shape) -> bool:
+    """Tell whether tasks of a shape must be near others."""
+    return any(not term.weight for term in shape.constraints.pod_affinity)
+
+
+def still(session: sessions.Session) -> Callable[[int], bool] | None:
+    """Return whether a placed task has what it needs, also after others were taken away again."""
+    if not any(follows(shape) or spreads(shape) for shape in session.observed.shapes_by_index):
+        return None
+    rules: dict[int, list[_Moving]] = {}
+
+    def stands(row: int) -> bool:
+        shape = session.state.shape_of[row]
+        mine = rules.get(shape.index)
+        if mine is None:
+            mine = rules[shape.index] = []
+            if follows(shape):
+                mine.append(_StillNear(session, shape))
+            if spreads(shape):
+                mine.append(_StillSpread(session, shape))
+        return all(rule.at(session.state.node[row]) for rule in mine)
+
+    return stands

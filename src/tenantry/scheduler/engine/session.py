@@ -120,24 +120,6 @@ class Session:
         else:
             self.state.move(row, state, node, groups)
 
-    def unstart(self, row: int, evictor: tuple[str, str] | None) -> None:
-        """Note that a start of this cycle was taken back in favour of another job."""
-        job = self.job_of(row)
-        if job is None or any(self.state.active(leaf.index) for leaf in job.leaves):
-            return
-        self.started.pop(job.key, None)
-        self.decisions.started.pop(job.key, None)
-        by = "/".join(evictor) if evictor else "another action"
-        self.refuse(
-            job,
-            reasons.Reason(
-                reasons.OUTRANKED,
-                f"it could start, but {by} needs the room",
-                {"by": by},
-                "wait, or add capacity",
-            ),
-        )
-
     # -- jobs --------------------------------------------------------------------------------
 
     def leaf(self, job: JobState) -> queues.Queue | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tenantry.scheduler.engine import specs, status, tables
+from tenantry.scheduler.engine import specs, status, tables, unstart
 
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
@@ -115,9 +115,27 @@ class Statement:
                 session.decisions.errors.append(f"{action}, deciding: {problem!r}")
             if number % PACE == PACE - 1:
                 yield
+        yield from unstart.collapse(session, evictor)
         session.committing = False
         self._journal.clear()
         self.evicted = {}
+
+    def all_started_now(self) -> bool:
+        """Tell whether everybody it evicts was to start in this very cycle."""
+        decided = self._session.decisions
+        return bool(self.evicted) and all(decided.starts(row) for row in self.evicted)
+
+    def outrank(self, evictor: specs.Key) -> Iterator[None]:
+        """Take back the starts of those it evicts, in favour of a job, and undo all else."""
+        session, rows = self._session, list(self.evicted)
+        session.committing = True
+        yield from self.roll_back()
+        for number, row in enumerate(rows):
+            unstart.task(session, row, evictor)
+            if number % PACE == PACE - 1:
+                yield
+        yield from unstart.collapse(session, evictor)
+        session.committing = False
 
     def _decide(self, row: int, action: str, evictor: specs.Key | None) -> None:
         session, columns = self._session, self._session.state
@@ -128,7 +146,7 @@ class Statement:
                 columns.haunt(row, origin[1], origin[2], -1)
             else:
                 session.move(row, status.PENDING, NOWHERE)
-            session.unstart(row, evictor)
+            unstart.explain(session, row, evictor)
         elif origin is not None:
             session.decisions.evict(row, origin[1], action, evictor)
         if state == status.ALLOCATED:

@@ -5,6 +5,7 @@ A unit is what must leave together: one surplus pod, a surplus subgroup, or the 
 
 from __future__ import annotations
 
+import bisect
 import heapq
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
@@ -34,6 +35,16 @@ def evictable(session: sessions.Session, queue: queues.Queue) -> list[sessions.J
     while found and not runs(session, found[-1]):
         found.pop()
     return found
+
+
+def join(session: sessions.Session, job: sessions.JobState) -> None:
+    """Count a job that just started among the victims of later searches."""
+    leaf = session.leaf(job)
+    found = session.evictable.get(leaf.name) if leaf is not None else None
+    if found is not None and job.preemptible and runs(session, job):
+        place = bisect.bisect_left(found, session.job_key(job), key=session.job_key)
+        if place == len(found) or found[place] is not job:
+            found.insert(place, job)
 
 
 def prepare(session: sessions.Session) -> Iterator[None]:

@@ -45,6 +45,8 @@ class Predicates:
         points.node_masks.append(lambda shape: pod_terms.spread(session, shape))
         if session.observed.with_terms and pod_terms.of(session).repels():
             points.task_views.append(pod_terms.of(session).view(prefer=False))
+        if stands := pod_terms.still(session):
+            points.stands.append(stands)
         refusals: dict[int, str] = {}
 
         def check(row: int) -> str:
