@@ -21,7 +21,7 @@ class _Meta(msgspec.Struct, gc=False):
     name: str
     namespace: str
     uid: str
-    labels: msgspec.Raw = msgspec.Raw(b"{}")
+    labels: dict[str, str] = {}
 
 
 class _Resources(msgspec.Struct, gc=False):
@@ -75,6 +75,6 @@ def pod(raw: bytes) -> Pod:
         metadata.uid,
         _string(spec.node_name),
         _string(whole.status.phase),
-        _map(metadata.labels),
+        metadata.labels,
         tuple(_map(each.resources.requests) for each in spec.containers),
     )

@@ -60,9 +60,9 @@ def test_the_end_of_a_list_is_a_difference() -> None:
     put(held, B, "2")
     # One that was interrupted has seen B.
     held.mark()
-    held.see(B)
+    assert held.sees(B, "u", "2")
     held.mark()
-    held.see(A)
+    assert not held.sees(A, "u", "2")
     # What comes while it lasts stays.
     put(held, C, "3")
     events = list(held.sweep())
@@ -125,7 +125,7 @@ def test_events_and_indexes_always_tell_the_contents(
             events = list(held.remove(key, uid=uid))
         else:
             held.mark()
-            held.see(key)
+            held.sees(key, uid, str(version))
             events = list(held.sweep())
         for event in events:
             assert mirror.get(event.key) == event.old

@@ -68,14 +68,13 @@ class Splitter:
 
         :raises Unreachable: when a line exceeds the bound, since the stream is then useless
         """
-        head, newline, rest = chunk.partition(b"\n")
-        if not newline:
-            self._hold(chunk)
-            return []
-        self._hold(head)
-        lines = [b"".join(self._parts), *rest.split(b"\n")]
-        self._parts, self._size = [], 0
-        self._hold(lines.pop())
+        lines = chunk.split(b"\n")
+        unfinished = lines.pop()
+        if lines and self._parts:
+            self._hold(lines[0])
+            lines[0] = b"".join(self._parts)
+            self._parts, self._size = [], 0
+        self._hold(unfinished)
         return [line for line in lines if line and not line.isspace()]
 
     def _hold(self, part: bytes) -> None:

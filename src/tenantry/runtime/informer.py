@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar, cast
 from tenantry.api import resources
 from tenantry.kube import client as kube_client
 from tenantry.kube import reads
-from tenantry.kube import watch as kube_watch
 from tenantry.runtime import budget as budgets
 from tenantry.runtime import (
     failing,
@@ -297,11 +296,11 @@ class Informer(Generic[T]):
         machine.alive(began)
         try:
             for line in lines:
-                change = kube_watch.change(line)
+                change = views.changed(line)
                 if change is None:
                     self._step(views.what_happened(line))
                 else:
-                    kind, item = change[0], views.item(change[1])
+                    kind, item = change
                     if not machine.follow(kind, item):
                         self._step(reflector.Changed(kind, item))
                     elif kind == "DELETED":
@@ -362,21 +361,20 @@ class Informer(Generic[T]):
         return request
 
     def _put(self, item: reflector.Item, *, initial: bool, afresh: bool) -> None:
-        self._store.see(item.key)
-        if not afresh and self._store.holds(item.key, item.uid, item.resource_version):
+        key, uid, version = item.key, item.uid, item.resource_version
+        if self._store.sees(key, uid, version) and not afresh:
             return  # a relist shows mostly what is known: no need to decode it
         try:
             value = self._view(item.raw)
         except Exception as error:
             # One odd object must not take all others away; it is as if it were not there.
-            self._handlers.undecodable(item.key, error)
-            self._tell(self._store.remove(item.key))
+            self._handlers.undecodable(key, error)
+            self._tell(self._store.remove(key))
             return
         if self._budget is not None:
-            self._budget.put((self, item.key), len(item.raw), self.resource.group_resource)
-        uid, version = item.uid, item.resource_version
+            self._budget.put((self, key), len(item.raw), self.resource.group_resource)
         events = self._store.put(
-            item.key, value, uid=uid, resource_version=version, initial=initial, afresh=afresh
+            key, value, uid=uid, resource_version=version, initial=initial, afresh=afresh
         )
         self._handlers.tell(events)
 

@@ -135,11 +135,6 @@ class Store(Generic[T]):
         """Return all keys."""
         return list(self._entries)
 
-    def holds(self, key: Key, uid: str, resource_version: str) -> bool:
-        """Tell whether exactly this version of this very object is there."""
-        entry = self._entries.get(key)
-        return entry is not None and entry.resource_version == resource_version and entry.uid == uid
-
     def version(self, key: Key) -> str:
         """Return the resourceVersion of the object under a key, "" when there is none."""
         entry = self._entries.get(key)
@@ -254,9 +249,12 @@ class Store(Generic[T]):
         """
         self._unseen = set(self._entries)
 
-    def see(self, key: Key) -> None:
-        """Note that a list shows an object, which may be here already."""
-        self._unseen.discard(key)
+    def sees(self, key: Key, uid: str, resource_version: str) -> bool:
+        """Note that the server shows an object; tell whether it is here as it is."""
+        if self._unseen:
+            self._unseen.discard(key)
+        entry = self._entries.get(key)
+        return entry is not None and entry.resource_version == resource_version and entry.uid == uid
 
     def sweep(self) -> Iterator[Event[T]]:
         """Remove what the list did not show: its end, which makes a difference, not a reset."""
