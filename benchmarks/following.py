@@ -1,9 +1,10 @@
 """What `benchmarks.runtime` runs in processes of their own: list pods into a cache, follow changes.
 
-    python following.py ours|official|floor PORT EVENTS
+    python following.py ours|official|informer|floor PORT EVENTS
 
 Prints JSON: CPU seconds and memory for the list, and for following so many changes. `official` is
-what the official client's documentation shows: typed lists in pages, then `watch.Watch().stream`.
+what the official client's documentation shows: typed lists in pages, then `watch.Watch().stream`;
+`informer` is its own cache, `informer.SharedInformer`, in the same role as ours.
 `floor` makes views of the same bytes out of memory: no socket, no cache, nobody told.
 """
 
@@ -16,6 +17,7 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,34 @@ def official(port: int, events: int) -> None:
     os._exit(0)
 
 
+def informer(port: int, events: int) -> None:
+    """Follow with the official client's cache."""
+    kubernetes = importlib.import_module("kubernetes")
+    configuration = kubernetes.client.Configuration(host=f"http://127.0.0.1:{port}")
+    api = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
+    source = importlib.import_module("kubernetes.informer").SharedInformer(
+        list_func=api.list_pod_for_all_namespaces
+    )
+    report = Report()
+    left = itertools.count(events - 1, -1)
+    done = threading.Event()
+
+    def changed(_pod: Any) -> None:
+        number = next(left)
+        if number == events - 1:
+            report.note("list")
+        if number == 0:
+            report.note("follow")
+            done.set()
+
+    source.add_event_handler("MODIFIED", changed)
+    source.start()
+    done.wait()
+    report.end(len(source.cache.list()))
+    sys.stdout.flush()
+    os._exit(0)
+
+
 def ours(port: int, events: int) -> None:
     """Follow with an informer and a view of what a scheduler needs of a pod."""
     import asyncio
@@ -140,6 +170,6 @@ def floor(_port: int, events: int) -> None:
 
 
 if __name__ == "__main__":
-    {"ours": ours, "official": official, "floor": floor}[sys.argv[1]](
+    {"ours": ours, "official": official, "informer": informer, "floor": floor}[sys.argv[1]](
         int(sys.argv[2]), int(sys.argv[3])
     )

@@ -122,7 +122,7 @@ class Server:
     def page(self, query: dict[str, str]) -> bytes:
         """Make a page of the list."""
         start = int(query.get("continue", "0"))
-        end = start + int(query.get("limit", "0") or len(self.objects))
+        end = start + (int(query.get("limit") or 0) or len(self.objects))
         more = str(end) if end < len(self.objects) else ""
         head = (
             f'{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"{FIRST_VERSION}"'

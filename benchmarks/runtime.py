@@ -90,6 +90,7 @@ def follow(python: str) -> Result:
         ("ours", (sys.executable, "-m", "benchmarks.following")),
         ("floor", (sys.executable, "-m", "benchmarks.following")),
         ("official", (python, script)),
+        ("informer", (python, script)),
     ):
         with served(PODS, RATE) as port:
             found[name] = child(*command, name, str(port), str(EVENTS))
@@ -97,16 +98,20 @@ def follow(python: str) -> Result:
         name: {phase: each[phase]["cpu_seconds"] for phase in ("list", "follow")}
         for name, each in found.items()
     }
-    found["ratio"] = {
-        phase: round(cpu["official"][phase] / cpu["ours"][phase], 1) for phase in ("list", "follow")
-    }
     total = {name: sum(phases.values()) for name, phases in cpu.items()}
-    found["ratio"]["cpu"] = round(total["official"] / total["ours"], 1)
-    found["ratio"]["cpu_of_the_floor"] = round(total["official"] / total["floor"], 1)
-    found["ratio"]["memory"] = round(
-        found["official"]["list"]["kept_mib"] / found["ours"]["list"]["kept_mib"], 1
-    )
-    return found
+    ratio = {
+        name: {
+            **{
+                phase: round(cpu[name][phase] / cpu["ours"][phase], 1)
+                for phase in ("list", "follow")
+            },
+            "cpu": round(total[name] / total["ours"], 1),
+            "cpu_of_the_floor": round(total[name] / total["floor"], 1),
+            "memory": round(found[name]["list"]["kept_mib"] / found["ours"]["list"]["kept_mib"], 1),
+        }
+        for name in ("official", "informer")
+    }
+    return {**found, "ratio": ratio}
 
 
 async def queued() -> Result:
