@@ -7,7 +7,7 @@ because manifests written for other products must keep applying.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tenantry.api.capsule import fields
@@ -69,15 +69,17 @@ ENFORCED = (
 )
 
 
+_ROOTS = frozenset(ENFORCED)
+
+
 def unenforced(spec: Mapping[str, Any]) -> list[str]:
     """Return the paths that a Tenant's specification sets without effect, sorted."""
-    return sorted(path for path in fields.set_paths(dict(spec)) if not _covered(path, ENFORCED))
+    return sorted(path for path in fields.set_paths(dict(spec)) if not has_effect(path))
 
 
 def has_effect(path: str) -> bool:
     """Tell whether a field has its effect in this release; pure."""
-    return _covered(path, ENFORCED)
-
-
-def _covered(path: str, roots: Iterable[str]) -> bool:
-    return any(path == root or path.startswith((f"{root}.", f"{root}[")) for root in roots)
+    # Each beginning of the path that ends where a field does: a new leader asks for all tenants.
+    return path in _ROOTS or any(
+        path[:end] in _ROOTS for end, letter in enumerate(path) if letter in ".["
+    )
