@@ -60,11 +60,16 @@ class Report:
         print(json.dumps({**self.found, "objects": objects, "peak_mib": round(peak, 1)}))
 
 
+def typed(port: int) -> Any:
+    """Return the official client's API of pods."""
+    client = importlib.import_module("kubernetes").client
+    configuration = client.Configuration(host=f"http://127.0.0.1:{port}")
+    return client.CoreV1Api(client.ApiClient(configuration))
+
+
 def official(port: int, events: int) -> None:
     """Follow with the official client."""
-    kubernetes = importlib.import_module("kubernetes")
-    configuration = kubernetes.client.Configuration(host=f"http://127.0.0.1:{port}")
-    api = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
+    api = typed(port)
     report = Report()
     cache: dict[tuple[str, str], Any] = {}
     token = version = ""
@@ -90,9 +95,7 @@ def official(port: int, events: int) -> None:
 
 def informer(port: int, events: int) -> None:
     """Follow with the official client's cache."""
-    kubernetes = importlib.import_module("kubernetes")
-    configuration = kubernetes.client.Configuration(host=f"http://127.0.0.1:{port}")
-    api = kubernetes.client.CoreV1Api(kubernetes.client.ApiClient(configuration))
+    api = typed(port)
     source = importlib.import_module("kubernetes.informer").SharedInformer(
         list_func=api.list_pod_for_all_namespaces
     )

@@ -41,6 +41,8 @@ def test_unfinished_line_is_held() -> None:
 def test_line_over_the_bound_ends_the_stream() -> None:
     splitter = watch.Splitter(max_line=10)
     assert splitter.feed(b"0123456789\n") == [b"0123456789"]
+    with pytest.raises(errors.Unreachable, match="over 10 bytes"):
+        watch.Splitter(max_line=10).feed(b"01234567890\n")
     splitter.feed(b"012345")
     with pytest.raises(errors.Unreachable, match="over 10 bytes"):
         splitter.feed(b"67890")

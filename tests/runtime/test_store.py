@@ -125,7 +125,8 @@ def test_events_and_indexes_always_tell_the_contents(
             events = list(held.remove(key, uid=uid))
         else:
             held.mark()
-            held.sees(key, uid, str(version))
+            there = (held.uid(key), held.version(key)) == (uid, str(version))
+            assert held.sees(key, uid, str(version)) == there
             events = list(held.sweep())
         for event in events:
             assert mirror.get(event.key) == event.old

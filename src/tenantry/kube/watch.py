@@ -70,7 +70,7 @@ class Splitter:
         """
         lines = chunk.split(b"\n")
         unfinished = lines.pop()
-        if lines and self._parts:
+        if lines:
             self._hold(lines[0])
             lines[0] = b"".join(self._parts)
             self._parts, self._size = [], 0

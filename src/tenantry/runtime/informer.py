@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from tenantry.api import resources
 from tenantry.kube import client as kube_client
 from tenantry.kube import reads
+from tenantry.kube import watch as kube_watch
 from tenantry.runtime import budget as budgets
 from tenantry.runtime import (
     failing,
@@ -296,11 +297,11 @@ class Informer(Generic[T]):
         machine.alive(began)
         try:
             for line in lines:
-                change = views.changed(line)
+                change = kube_watch.change(line)
                 if change is None:
                     self._step(views.what_happened(line))
                 else:
-                    kind, item = change
+                    kind, item = change[0], views.item(change[1])
                     if not machine.follow(kind, item):
                         self._step(reflector.Changed(kind, item))
                     elif kind == "DELETED":

@@ -27,21 +27,12 @@ _HEAD = msgspec.json.Decoder(_Head)
 _DICT = msgspec.json.Decoder(dict[str, Any])
 
 
-#: How the API server begins objects; reading it saves a pass over the whole object.
-_IDENTITY = (
+#: How the API server begins built-in kinds; reading it saves a pass over the whole object.
+_BEGINNING = re.compile(
     rb'\{(?:"kind":"\w+","apiVersion":"[\w./-]+",)?"metadata":\{"name":"([^"\\]+)"'
     rb'(?:,"generateName":"[^"\\]*")?(?:,"namespace":"([^"\\]+)")?'
     rb',"uid":"([^"\\]+)","resourceVersion":"(\d+)"'
 )
-_BEGINNING = re.compile(_IDENTITY)
-#: The same at the beginning of a change.
-_CHANGE = re.compile(rb'\{"type":"(ADDED|MODIFIED|DELETED)","object":' + _IDENTITY)
-_BEFORE = b'","object":'
-_KINDS: dict[bytes, kube_watch.Change] = {
-    b"ADDED": "ADDED",
-    b"MODIFIED": "MODIFIED",
-    b"DELETED": "DELETED",
-}
 
 
 def item(raw: bytes) -> reflector.Item:
@@ -58,23 +49,14 @@ def item(raw: bytes) -> reflector.Item:
     )
 
 
-def changed(line: bytes) -> tuple[kube_watch.Change, reflector.Item] | None:
-    """Read a line of a watch that tells a change as nearly all do; None: ask `what_happened`."""
-    found = _CHANGE.match(line)
-    if found is None or not line.endswith(b"}}"):
-        change = kube_watch.change(line)
-        return None if change is None else (change[0], item(change[1]))
-    kind, name, namespace, uid, version = found.groups(b"")
-    raw = line[found.end(1) + len(_BEFORE) : -1]
-    key = sys.intern(namespace.decode()), name.decode()
-    return _KINDS[kind], reflector.Item(key, uid.decode(), version.decode(), raw)
-
-
 def what_happened(line: bytes) -> reflector.Input:
     """Turn a line of a watch into an input of the reflector.
 
     :raises ApiError: the one that an ERROR line carries
     """
+    change = kube_watch.change(line)
+    if change is not None:
+        return reflector.Changed(change[0], item(change[1]))
     event = kube_watch.decode(line)
     match event.type:
         case "BOOKMARK":

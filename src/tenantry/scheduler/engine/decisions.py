@@ -92,16 +92,13 @@ class Decisions:
         self._bound[row] = made
         self.binds.append(made)
 
-    def cancel(self, row: int) -> bool:
-        """Take back a start of this same cycle; False when there was none.
+    def cancel(self, row: int) -> None:
+        """Take back a start of this same cycle.
 
         A later action may want the room for somebody else: then the pod need not start at all.
         """
-        made = self._bound.pop(row, None)
-        if made is not None:
-            self.binds.remove(made)
-            self.cancelled = True
-        return made is not None
+        self.binds.remove(self._bound.pop(row))
+        self.cancelled = True
 
     def starts(self, row: int) -> bool:
         """Tell whether a task is to start in this cycle."""

@@ -202,23 +202,26 @@ def ports(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | N
     return _Ports(session, shape) if shape.constraints.ports else None
 
 
+def _required(terms: tuple[specs.AffinityTerm, ...]) -> tuple[specs.AffinityTerm, ...]:
+    return tuple(term for term in terms if not term.weight)
+
+
 class _Affinity(_Moving):
     title = AFFINITY
 
     def __init__(self, session: sessions.Session, shape: shapes.Shape) -> None:
         super().__init__(session, shape)
-        self._wanted = tuple(t for t in shape.constraints.pod_affinity if not t.weight)
+        self._wanted = _required(shape.constraints.pod_affinity)
 
     def compute(self) -> resources.Bools:
         namespace = self.shape.namespace
         mask = np.ones(len(self.session.state.nodes.names), np.bool_)
         if self._wanted:
             mask &= self._near_them()
-        for term in self.shape.constraints.pod_anti_affinity:
-            if not term.weight:
-                within = census.domains(self.session, term.topology_key)
-                there = within.sums(self.terms.meant(term, namespace))
-                mask &= within.spread(there) == 0
+        for term in _required(self.shape.constraints.pod_anti_affinity):
+            within = census.domains(self.session, term.topology_key)
+            there = within.sums(self.terms.meant(term, namespace))
+            mask &= within.spread(there) == 0
         return mask
 
     def _near_them(self) -> resources.Bools:
@@ -246,7 +249,7 @@ class _StillNear(_Affinity):
 def affinity(session: sessions.Session, shape: shapes.Shape) -> plugin.NodeMask | None:
     """Return the mask for required terms of the task's own."""
     constraints = shape.constraints
-    required = any(not t.weight for t in constraints.pod_affinity + constraints.pod_anti_affinity)
+    required = _required(constraints.pod_affinity + constraints.pod_anti_affinity)
     return _Affinity(session, shape) if required else None
 
 
@@ -336,7 +339,7 @@ def spreads(shape: shapes.Shape) -> bool:
 
 def follows(shape: shapes.Shape) -> bool:
     """Tell whether tasks of a shape must be near others."""
-    return any(not term.weight for term in shape.constraints.pod_affinity)
+    return bool(_required(shape.constraints.pod_affinity))
 
 
 def still(session: sessions.Session) -> Callable[[int], bool] | None:

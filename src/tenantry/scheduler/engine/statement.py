@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tenantry.scheduler.engine import specs, status, tables, unstart
+from tenantry.scheduler.engine import specs, status, unstart
 
 if TYPE_CHECKING:
     from tenantry.scheduler.engine import session as sessions
 
-NOWHERE = tables.NOWHERE
 #: Rows committed between two yields.
 PACE = 64
 Placement = tuple[int, int, tuple[str, ...]]
@@ -141,12 +140,12 @@ class Statement:
         session, columns = self._session, self._session.state
         state = columns.status[row]
         origin = self.evicted.get(row)
-        if origin is not None and session.decisions.cancel(row):
+        if origin is not None and session.decisions.starts(row):
             if state == status.PIPELINED:
+                session.decisions.cancel(row)
                 columns.haunt(row, origin[1], origin[2], -1)
             else:
-                session.move(row, status.PENDING, NOWHERE)
-            unstart.explain(session, row, evictor)
+                unstart.task(session, row, evictor)
         elif origin is not None:
             session.decisions.evict(row, origin[1], action, evictor)
         if state == status.ALLOCATED:

@@ -15,10 +15,10 @@ def task(session: sessions.Session, row: int, evictor: specs.Key | None) -> None
     """Make a task that was to start a pending one again."""
     session.decisions.cancel(row)
     session.move(row, status.PENDING, tables.NOWHERE)
-    explain(session, row, evictor)
+    _explain(session, row, evictor)
 
 
-def explain(session: sessions.Session, row: int, evictor: specs.Key | None) -> None:
+def _explain(session: sessions.Session, row: int, evictor: specs.Key | None) -> None:
     """Note for whom a start was taken back, unless others of the job still run."""
     job = session.job_of(row)
     if job is None or any(session.state.active(leaf.index) for leaf in job.leaves):
