@@ -49,6 +49,10 @@ CONFIGURATION: Object = {
 
 
 NO_TENANT = "You do not have any Tenant assigned: please, reach out to the system administrators"
+UNASSIGNABLE = (
+    "Unable to assign namespace to tenant. "
+    "Please use capsule.clastix.io/tenant label when creating a namespace"
+)
 ONLY_OWNERS = "only tenant owners can create tenant-owned namespaces"
 NOT_OWNED = "can not assign the desired namespace to a non-owned Tenant"
 

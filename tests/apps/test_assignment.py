@@ -55,11 +55,7 @@ async def test_the_label_beats_the_prefix(world: World) -> None:
 async def test_no_choice_among_several(world: World) -> None:
     await world.tenant("oil")
     await world.tenant("gas")
-    await refused(
-        world.namespace(),
-        "Unable to assign namespace to tenant. "
-        "Please use capsule.clastix.io/tenant label when creating a namespace",
-    )
+    await refused(world.namespace(), harness.UNASSIGNABLE)
 
 
 async def test_no_choice_among_several_with_forced_prefix(world: World) -> None:
@@ -171,6 +167,14 @@ async def test_a_template_of_names(world: World) -> None:
     # What there is already goes on.
     labelled = await world.labelled(world.user(), "a-dev", team="a")
     assert labelled["metadata"]["labels"]["team"] == "a"
+
+
+async def test_a_template_chooses_among_several(world: World) -> None:
+    await world.tenant("oil")
+    await world.tenant("gas", namespaceOptions={"nameTemplate": f"{world.prefix}-*-dev"})
+    assert tenant_of(await world.namespace("a-dev")) == world.name("gas")
+    assert tenant_of(await world.namespace("oil-dev")) == world.name("oil")
+    await refused(world.namespace("a-prod"), harness.UNASSIGNABLE)
 
 
 async def test_protected_names(world: World) -> None:

@@ -84,6 +84,14 @@ FORCED, FREED = (
 LIKE_T = make_tenant(
     "t", namespace_options=tenant.NamespaceOptions(name_template="{{tenant.name}}-*")
 )
+LIKE_DEV, LIKE_D = (
+    make_tenant(name, namespace_options=tenant.NamespaceOptions(name_template=template))
+    for name, template in (("dev", "*-dev"), ("d", "d-*-x"))
+)
+UNLIKE_D = (
+    'The Namespace name must be like "d-*-x" (nameTemplate of Tenant d; * is any text of at least '
+    'one character), not "d-y"'
+)
 UNLIKE_T = (
     'The Namespace name must be like "t-*" (nameTemplate of Tenant t; * is any text of at least one '
     'character), not "x"'
@@ -147,6 +155,42 @@ FORCED_MESSAGE = (
         pytest.param(ALICE, namespace("t-x-dev"), (LIKE_T,), False, "t", id="template, longer"),
         pytest.param(ALICE, namespace("x"), (LIKE_T,), False, UNLIKE_T, id="not the template"),
         pytest.param(BOSS, namespace("x", "t"), (LIKE_T,), False, UNLIKE_T, id="boss neither"),
+        pytest.param(
+            ALICE, namespace("a-dev"), (OIL, LIKE_DEV), False, "dev", id="a template chooses"
+        ),
+        pytest.param(
+            ALICE, namespace("oil-dev"), (OIL, LIKE_DEV), False, "oil", id="a prefix comes first"
+        ),
+        pytest.param(
+            ALICE, namespace("d-dev"), (LIKE_D, LIKE_DEV), False, "dev", id="template beats prefix"
+        ),
+        pytest.param(
+            ALICE, namespace("d-y"), (LIKE_D, LIKE_DEV), False, UNLIKE_D, id="prefix, but unlike"
+        ),
+        pytest.param(
+            ALICE,
+            namespace("", None, generateName="a-dev-"),
+            (OIL, LIKE_DEV),
+            False,
+            ownership.UNASSIGNABLE,
+            id="generated names end otherwise",
+        ),
+        pytest.param(
+            ALICE,
+            namespace("a-dev"),
+            (OIL, LIKE_DEV),
+            True,
+            ownership.PREFIX_UNKNOWN,
+            id="a template does not lift the prefix",
+        ),
+        pytest.param(
+            ALICE,
+            namespace("a-dev"),
+            (make_tenant("u", namespace_options=LIKE_DEV.spec.namespace_options), LIKE_DEV),
+            False,
+            ownership.UNASSIGNABLE,
+            id="two templates choose nobody",
+        ),
         pytest.param(ALICE, namespace("n", "f"), (FORCED,), False, FORCED_MESSAGE, id="tenant's"),
         pytest.param(ALICE, namespace("f-n", "f"), (FORCED,), False, "f", id="tenant's, kept"),
         pytest.param(ALICE, namespace("n", "f"), (FREED,), True, "f", id="tenant beats global"),

@@ -129,7 +129,7 @@ def binding_hash(role: str, subjects: Iterable[Mapping[str, str]]) -> str:
     fields = [role]
     for subject in subjects:
         fields += [subject.get(key, "") for key in ("apiGroup", "kind", "namespace", "name")]
-    return names.fields_hash(fields)
+    return names.fields_hash(tuple(fields))
 
 
 def _binding(

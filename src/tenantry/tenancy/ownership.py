@@ -7,7 +7,7 @@ counts for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tenantry.api.capsule import configuration, constants, tenant
@@ -110,13 +110,24 @@ def _prefixed(
 
 
 def _closest(
-    candidates: Iterable[tenant.Tenant], name: str, known: evidence.Evidence
+    candidates: Sequence[tenant.Tenant], name: str, known: evidence.Evidence
 ) -> tenant.Tenant | verdicts.Denial:
-    """Take the longest ``<tenant>-`` that begins the name, whatever the prefix flags say."""
+    """Take the longest ``<tenant>-`` that begins the name, whatever the prefix flags say.
+
+    Where none does, take the one tenant whose template the name fits.
+    """
     prefixing = [t for t in candidates if name.startswith(f"{t.metadata.name}-")]
+    # Two different names of equal length cannot both begin one name, so the longest is unique.
+    prefixing.sort(key=lambda t: len(t.metadata.name), reverse=True)
+    for closest in prefixing:
+        if naming.refusal(closest, name) is None:
+            return closest
+    fitting = [t for t in candidates if naming.wanted(t)]
+    fitting = [t for t in fitting if not isinstance(_prefixed(t, name, known), verdicts.Denial)]
+    if len(fitting) == 1:
+        return fitting[0]
     if prefixing:
-        # Two different names of equal length cannot both begin one name, so this is unique.
-        return max(prefixing, key=lambda t: len(t.metadata.name))
+        return _prefixed(prefixing[0], name, known)
     if any(prefix_forced(t, known.config) for t in candidates):
         return verdicts.Denial(PREFIX_UNKNOWN)
     return verdicts.Denial(UNASSIGNABLE)
