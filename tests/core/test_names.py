@@ -133,9 +133,9 @@ def test_fnv1a(data: bytes, digest: int) -> None:
 
 
 def test_the_hash_of_fields_is_unpadded_and_knows_their_bounds() -> None:
-    assert names.fields_hash([]) == "cbf29ce484222325"
-    assert names.fields_hash(["ab", "c"]) != names.fields_hash(["a", "bc"])
-    assert names.fields_hash(["", "a"]) != names.fields_hash(["a", ""])
+    assert names.fields_hash(()) == "cbf29ce484222325"
+    assert names.fields_hash(("ab", "c")) != names.fields_hash(("a", "bc"))
+    assert names.fields_hash(("", "a")) != names.fields_hash(("a", ""))
     # Lengths count bytes, as Go's `len` does.
     manual = b"\x02" + bytes(7) + "é".encode()
-    assert names.fields_hash(["é"]) == f"{names.fnv1a64(manual):x}"
+    assert names.fields_hash(("é",)) == f"{names.fnv1a64(manual):x}"

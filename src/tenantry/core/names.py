@@ -5,8 +5,8 @@ Patterns: Kubernetes' "Object Names and IDs" and "Labels and Selectors". Hash: s
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -42,7 +42,8 @@ def fnv1a64(data: bytes) -> int:
     return digest
 
 
-def fields_hash(fields: Iterable[str]) -> str:
+@functools.lru_cache(maxsize=4096)
+def fields_hash(fields: tuple[str, ...]) -> str:
     """Hash a sequence of strings, each behind its length, as unpadded hexadecimal.
 
     The length (8 bytes, little-endian) keeps ("ab", "c") and ("a", "bc") apart.

@@ -55,9 +55,6 @@ def differs(desired: Object, observed: Object, manager: str, *, subresource: str
 
 
 def _differs(desired: Any, observed: Any, fields: Fields) -> bool:
-    if isinstance(desired, str):
-        # Most of what there is, and most often the same.
-        return bool(desired != observed)
     # Whether anything but the parent itself is owned below.
     owns = len(fields) > ("." in fields)
     if isinstance(desired, dict) and isinstance(observed, dict) and (owns or not desired):
@@ -68,13 +65,21 @@ def _differs(desired: Any, observed: Any, fields: Fields) -> bool:
 
 
 def _dict_differs(desired: Object, observed: Object, fields: Fields) -> bool:
+    unwanted = len(fields) - ("." in fields)
     for key, value in desired.items():
         if value is None:
             continue  # the server drops nulls
         below = fields.get("f:" + key)
-        if below is None or key not in observed or _differs(value, observed[key], below):
+        if below is None:
             return True
-    return any(name.startswith("f:") and desired.get(name[2:]) is None for name in fields)
+        found = observed.get(key)
+        # Most of what there is are texts, and most often the same.
+        if value != found if isinstance(value, str) else _differs(value, found, below):
+            return True
+        unwanted -= 1
+    return unwanted > 0 and any(
+        name.startswith("f:") and desired.get(name[2:]) is None for name in fields
+    )
 
 
 def _list_differs(desired: list[Any], observed: list[Any], fields: Fields) -> bool:
