@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tenantry.runtime import admission, webhook
-from tenantry.tenancy import validation
+from tenantry.tenancy import rule_status, validation
 from tenantry.tenancy.admission import labelling, pods
 from tenantry.tenancy.policy import engine, validating
 
@@ -97,6 +97,67 @@ def test_more_rules_than_can_be_looked_at_are_refused() -> None:
         "resources together"
     ]
     assert validation.tenant_problems(policies.a_tenant(rules=RULES)) == []
+
+
+def schedulers(*expressions: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a rule for each expression."""
+    return [{"enforce": {"workloads": {"schedulers": [one]}}} for one in expressions]
+
+
+def test_templates_and_expressions_are_bounded_together() -> None:
+    for exact in ("{{ .namespace.metadata.name }}" + "x" * 300, "{{ `" + "x" * 330 + "` }}"):
+        found = policies.a_tenant(rules=schedulers(*[{"exact": [exact]}] * 500))
+        assert validation.tenant_problems(found) == [
+            "spec.rules: Too long: templates must have at most 131072 characters together"
+        ]
+    for length, expression in enumerate(["a{1000}b{1000}c{1000}", "(((a{99}){99}){99}){99}"]):
+        rules = schedulers(*({"exp": f"{expression}{'x' * n}"} for n in range(400)))
+        began = time.process_time()
+        assert validation.tenant_problems(policies.a_tenant(rules=rules)) == [
+            "spec.rules: Too large: expressions must compile to at most 500000 instructions together "
+            "(one that cannot be read counts as 20000): repeat less"
+        ], length
+        # Without the bound, the same for each of 400, and of each other Tenant.
+        assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ range until 40000 }}x{{ end }}",
+        "{{ range until 1000000 }}{{ range until 1000000 }}x{{ end }}{{ end }}",
+        "{{ range until 9999 }}{{ toYaml (list 1 2 3 4 5 6) }}{{ end }}",
+    ],
+)
+def test_all_rules_of_a_namespace_share_what_their_templates_may_use(text: str) -> None:
+    rules = schedulers(*[{"exact": [text]}] * 400)
+    owner = policies.a_tenant(rules=rules)
+    assert validation.tenant_problems(owner) == []
+    began = time.process_time()
+    compiled = policies.policy(rules=rules)
+    told = rule_status.problem(owner, policies.a_namespace())
+    filled = rule_status.filled(owner, {"rules": rules}, policies.a_namespace())
+    # Each by itself would take its half minute.
+    assert time.process_time() - began < 5
+    assert "takes more than 30000 steps" in told or "builds more than 131072 characters" in told
+    assert told == filled.problem
+    pod = {"metadata": {}, "spec": {"schedulerName": "x", "containers": CONTAINERS[:1]}}
+    review = policies.a_review("pods", pod, kind="Pod")
+    decision = pods.VALIDATING.decide(review, policies.known(compiled))
+    assert policies.message(decision), "what could not be filled refuses"
+
+
+def test_many_templates_of_the_usual_kind_have_room() -> None:
+    text = '{{ .namespace.metadata.labels.team | default "x" | lower }}-{{ .tenant.metadata.name }}'
+    rules = schedulers(*[{"exact": [text]}] * 500)
+    namespace = msgspec.structs.replace(
+        policies.a_namespace(team="A"), raw=b'{"metadata":{"labels":{"team":"A"}}}'
+    )
+    owner = policies.a_tenant(rules=rules)
+    assert validation.tenant_problems(owner) == []
+    assert rule_status.problem(owner, namespace) == ""
+    filled = rule_status.filled(owner, {"rules": rules}, namespace)
+    assert filled.rules[499] == schedulers({"exact": ["a-oil"]})[0]
 
 
 def test_deep_nesting_is_refused_and_breaks_nothing() -> None:

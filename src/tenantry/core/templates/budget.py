@@ -1,4 +1,4 @@
-"""What one filling of a template may use: counted, never timed, so that it is the same everywhere.
+"""What filling templates may use: counted, never timed, so that it is the same everywhere.
 
 Three counts. *Steps*: every action, operand, function and list item is one, and functions that read
 long text pay for its length. *Made*: characters and items of everything built on the way, whether
@@ -19,7 +19,7 @@ DEPTH = 100
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The bounds of one filling; what is normal in manifests stays far below them."""
+    """The bounds of one filling, or of several together; what is normal stays far below them."""
 
     steps: int = 100_000
     made: int = 4 << 20
@@ -38,6 +38,11 @@ class Budget:
         self.output = limits.output
         self.depth = DEPTH
         self.parts: list[str] = []
+
+    def begin(self) -> None:
+        """Turn to the next of the templates that share what is left."""
+        self.parts = []
+        self.depth = DEPTH
 
     def step(self, count: int = 1) -> None:
         self.steps -= count

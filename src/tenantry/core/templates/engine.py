@@ -29,7 +29,11 @@ class Template:
         :raises TemplateFailedError: when the data does not fit, with field, line and column
         :raises TemplateLimitError: when it takes more than the limits
         """
-        counted = budget.Budget(limits)
+        return self.fill(data, budget.Budget(limits))
+
+    def fill(self, data: Any, counted: budget.Budget) -> str:
+        """Fill the template as `render` does, from what is left of a budget that several share."""
+        counted.begin()
         try:
             if self._mutates:
                 data = values.copy(data, counted)

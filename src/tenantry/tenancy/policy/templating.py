@@ -9,11 +9,15 @@ from typing import Any
 import msgspec
 
 from tenantry.api.capsule import constants, rules, tenant
+from tenantry.core.templates import budget
 from tenantry.core.templates import engine as templates
 from tenantry.directory import state as directory
 from tenantry.tenancy.policy import matching
 
 FIELD = "template"
+#: What all rules that hold in a namespace may use together: some hundredths of a second. Namespaces
+#: are filled anew whenever their tenants relabel them, and reviews wait meanwhile.
+LIMITS = budget.Limits(steps=30_000, made=1 << 17, output=1 << 17)
 
 
 @functools.lru_cache(maxsize=2048)
@@ -29,14 +33,16 @@ def is_templated(rule: rules.Rule) -> bool:
 def renderer(owner: tenant.Tenant, view: directory.NamespaceView) -> matching.Render:
     """Return what fills the templates of a tenant's rules in one of its namespaces.
 
-    A key that is missing is an error, and what the string was part of then refuses.
+    A key that is missing is an error, and what the string was part of then refuses. So does every
+    string after what is allowed to all of them is used up.
     """
     context = _context(owner, view)
+    left = budget.Budget(LIMITS)
 
     def render(text: str) -> str:
         if not templates.is_template(text):
             return text
-        return _compiled(text).render(context())
+        return _compiled(text).fill(context(), left)
 
     return render
 

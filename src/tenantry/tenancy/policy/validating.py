@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from tenantry.api.capsule import common, rules
 from tenantry.core import errors, quantity, regex
 from tenantry.core.templates import engine as templates
@@ -48,6 +50,10 @@ _CORE = frozenset(
 #: Each review of a pod looks at each rule: with so many that takes some milliseconds.
 MOST_RULES = 500
 MOST_STATEMENTS = 2_000
+#: Characters of templates, and instructions of regular expressions. Each takes some tenths of a
+#: second to compile, during which all other reviews wait.
+MOST_TEMPLATES = 128 << 10
+MOST_INSTRUCTIONS = 500_000
 
 
 def problems(found: Sequence[rules.RuleBody], prefix: str) -> list[str]:
@@ -63,9 +69,50 @@ def problems(found: Sequence[rules.RuleBody], prefix: str) -> list[str]:
             f"{prefix}: Too many: {statements}: must hold at most {MOST_STATEMENTS} expressions, "
             "keys of metadata and resources together"
         ]
+    large = [f"{prefix}: {problem}" for problem in _sizes(found)]
+    if large:
+        return large
     return [
         problem for index, rule in enumerate(found) for problem in _rule(rule, f"{prefix}[{index}]")
     ]
+
+
+def _sizes(found: Sequence[rules.RuleBody]) -> Iterator[str]:
+    """Say what would take too long to compile, before all of it is compiled."""
+    length = size = 0
+    for part in _parts(found):
+        if isinstance(part, str):
+            length += len(part) if templates.is_template(part) else 0
+        elif isinstance(part, common.ExpressionMatch) and not templates.is_template(part.exp):
+            size += _instructions(part.exp)
+        if length > MOST_TEMPLATES:
+            yield f"Too long: templates must have at most {MOST_TEMPLATES} characters together"
+            return
+        if size > MOST_INSTRUCTIONS:
+            yield (
+                f"Too large: expressions must compile to at most {MOST_INSTRUCTIONS} instructions "
+                f"together (one that cannot be read counts as {regex.LARGEST}): repeat less"
+            )
+            return
+
+
+def _parts(found: object) -> Iterator[object]:
+    """Yield everything that rules are made of."""
+    yield found
+    if isinstance(found, msgspec.Struct):
+        found = list(msgspec.structs.asdict(found).values())
+    elif isinstance(found, Mapping):
+        found = [*found.keys(), *found.values()]
+    if isinstance(found, Sequence) and not isinstance(found, str):
+        for part in found:
+            yield from _parts(part)
+
+
+def _instructions(expression: str) -> int:
+    try:
+        return int(regex.compile(expression, "").programsize)
+    except errors.InvalidValueError:
+        return regex.LARGEST
 
 
 def _statements(rule: rules.RuleBody) -> int:
