@@ -46,6 +46,7 @@ def test_what_re2_does_not_have_is_refused_with_its_reason(expression: str) -> N
     assert "must be a valid RE2 regular expression: " in message
     assert "b'" not in message
     assert not regex.found(expression, "aaa")
+    assert regex.found(expression, "aaa", unreadable=True)
 
 
 def test_length_is_bounded() -> None:

@@ -70,21 +70,22 @@ def work(compiled: Any, length: int) -> int:
     return int(compiled.programsize) * length
 
 
-def found(expression: str, text: str) -> bool:
-    """Tell whether a valid expression matches anywhere in `text`; an invalid one matches nothing.
+def found(expression: str, text: str, *, unreadable: bool = False) -> bool:
+    """Tell whether an expression matches anywhere in `text`; an empty one matches nothing.
 
     Validation refuses invalid expressions at admission; one that was stored before must not open
     or crash anything.
 
+    :param unreadable: what to answer for an expression that is invalid: whatever keeps closed
     :raises InvalidValueError: when the text is too long for the expression: neither answer would
         be safe, as the expression may allow or deny
     """
+    if not expression:
+        return False
     try:
-        compiled = compile(expression, "expression") if expression else None
+        compiled = compile(expression, "expression")
     except errors.InvalidValueError:
-        return False
-    if compiled is None:
-        return False
+        return unreadable
     if work(compiled, len(text)) > MOST_WORK:
         most = MOST_WORK // compiled.programsize
         raise errors.InvalidValueError(

@@ -122,7 +122,9 @@ class Groups:
         try:
             if self.only and not regex.found(self.only, group):
                 return False
-            return not any(regex.found(expression, group) for expression in self.never)
+            return not any(
+                regex.found(expression, group, unreadable=True) for expression in self.never
+            )
         except core_errors.InvalidValueError:
             return False
 

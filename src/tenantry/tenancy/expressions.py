@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tenantry.api.capsule import tenant
 from tenantry.core import errors, regex
+from tenantry.tenancy.policy import validating
 
 
 def of(spec: tenant.TenantSpec) -> Iterator[tuple[str, str]]:
@@ -42,6 +43,17 @@ def of(spec: tenant.TenantSpec) -> Iterator[tuple[str, str]]:
         for kind, rules in (("labels", required.labels), ("annotations", required.annotations)):
             for key, expression in sorted((rules or {}).items()):
                 yield f"spec.namespaceOptions.requiredMetadata.{kind}[{key}]", expression
+
+
+def unreadable(spec: tenant.TenantSpec) -> list[str]:
+    """Return what is wrong with expressions that were stored before they were checked.
+
+    What they were to allow is refused, and so is what they were to deny.
+    """
+    return [
+        *(problem for field, one in of(spec) for problem in problems(one, field)),
+        *validating.unreadable(spec.rules, "spec.rules"),
+    ]
 
 
 def problems(expression: str, field: str) -> list[str]:

@@ -7,14 +7,14 @@ tenant's users may make.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenantry.api.capsule import common, constants, tenant
+from tenantry.api.capsule import constants, tenant
 from tenantry.core import regex, selectors
 from tenantry.tenancy import verdicts
-from tenantry.tenancy.policy import compiling, labelling
+from tenantry.tenancy.policy import compiling, keys, labelling
 
 Strings = Mapping[str, str]
 
@@ -186,13 +186,12 @@ def check_forbidden(
     ):  # fmt: skip
         if rule is None:
             continue
-        for key in _changed(before, after):
+        for key in keys.added(before, after):
             if key in RESERVED_LABELS or ours.get(key) == after[key]:
                 continue
-            if key in (rule.denied) or regex.found(rule.denied_regex, key):
+            if keys.is_forbidden(rule, key):
                 return verdicts.Denial(
-                    f"{failed}: {kind} {key} is forbidden for the "
-                    f"current Tenant. {_forbidden_words(rule)}",
+                    f"{failed}: {kind} {key} is forbidden for the current Tenant. {keys.words(rule)}",
                 )
     return None
 
@@ -201,18 +200,6 @@ def _node_selector_denial(why: str) -> verdicts.Denial:
     return verdicts.Denial(
         f"{NODE_SELECTOR_ENFORCED}, {why}",
     )
-
-
-def _forbidden_words(rule: common.Forbidden) -> str:
-    listed = ", ".join(rule.denied)
-    expression = rule.denied_regex
-    return (
-        f"Forbidden are one of the following ({listed}) or matching the regex {expression}".rstrip()
-    )
-
-
-def _changed(before: Strings, after: Strings) -> Iterable[str]:
-    return sorted(key for key, value in after.items() if before.get(key) != value)
 
 
 def check_required(

@@ -12,7 +12,7 @@ from tenantry.api import meta
 from tenantry.api.capsule import common, constants, tenant
 from tenantry.directory import owners
 from tenantry.runtime import conditions
-from tenantry.tenancy import enforcement, metadata
+from tenantry.tenancy import enforcement, expressions, metadata
 
 Object = dict[str, Any]
 
@@ -134,7 +134,7 @@ def _tenant_conditions(
     generation: int,
 ) -> list[meta.Condition]:
     failed = [f"namespace {space.name}: {space.error}" for space in spaces if space.error]
-    problems = ([error] if error else []) + failed
+    problems = [*([error] if error else ()), *expressions.unreadable(found.spec), *failed]
     vain = enforcement.unenforced(spec)
     return [
         _ready("; ".join(problems), generation, pending=any(space.pending for space in spaces)),

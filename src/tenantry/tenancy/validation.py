@@ -187,6 +187,12 @@ def configuration_problems(found: configuration.CapsuleConfiguration) -> list[st
             f"spec.cacheInvalidation: Invalid value: {errors.shown(spec.cache_invalidation)}: must "
             "be a duration such as 30m"
         )
+    return problems + unreadable(spec)
+
+
+def unreadable(spec: configuration.CapsuleConfigurationSpec) -> list[str]:
+    """Return what is wrong with the regular expressions of a CapsuleConfiguration."""
+    problems = []
     patterns = [("spec.protectedNamespaceRegex", spec.protected_namespace_regex)]
     if spec.node_metadata is not None:
         for field, rule in (

@@ -210,7 +210,7 @@ def _cordoning(owner: tenant.Tenant, known: evidence.Evidence) -> verdicts.Denia
 
 def _name(owner: tenant.Tenant, name: str, known: evidence.Evidence) -> verdicts.Denial | None:
     protected = known.config.protected_namespace_regex
-    if protected and regex.found(protected, name):
+    if protected and regex.found(protected, name, unreadable=True):
         return verdicts.Denial(
             f"Creating namespaces with name matching {protected} regexp is not allowed; "
             "please, reach out to the system administrators"

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tenantry.api import meta, resources
+from tenantry.api import resources
 from tenantry.api.capsule import constants, tenant_owner
 from tenantry.api.capsule import resources as capsule
 from tenantry.core import clock
@@ -16,14 +16,13 @@ from tenantry.kube import errors
 from tenantry.runtime import (
     apply,
     cluster,
-    conditions,
     controller,
     informer,
     permissions,
     store,
     views,
 )
-from tenantry.tenancy import bindings, state, takeover
+from tenantry.tenancy import bindings, state, status, takeover, validation
 
 Object = dict[str, Any]
 
@@ -42,20 +41,6 @@ NEEDS = (
     # Held because it is given: what the provisioner and the deleter may do.
     permissions.Need(resources.NAMESPACES, ("create", "patch", "delete")),
 )
-
-
-def _ready(before: list[meta.Condition], generation: int, now: float) -> list[Object]:
-    wanted = meta.Condition(
-        type=constants.READY,
-        status="True",
-        reason=constants.SUCCEEDED_REASON,
-        message=constants.READY_MESSAGE,
-        observed_generation=generation,
-    )
-    kept = [condition for condition in before if condition.type == constants.READY]
-    merged, _ = conditions.set_condition(kept, wanted, now)
-    plain: list[Object] = msgspec.to_builtins(merged)
-    return plain
 
 
 class ConfigurationController:
@@ -104,8 +89,11 @@ class ConfigurationController:
             "status": {
                 "users": [{"kind": u.kind, "name": u.name} for u in sorted(set(users))],
                 "tenants": tenants,
-                "conditions": _ready(
-                    found.status.conditions, found.metadata.generation, self._now()
+                "conditions": status.ready_only(
+                    found.status.conditions,
+                    "; ".join(validation.unreadable(found.spec)),
+                    found.metadata.generation,
+                    self._now(),
                 ),
                 "observedGeneration": found.metadata.generation,
             },
@@ -253,8 +241,8 @@ class TenantOwnerController:
             "metadata": {"name": name},
             "status": {
                 "tenants": tenants,
-                "conditions": _ready(
-                    found.status.conditions, found.metadata.generation, self._now()
+                "conditions": status.ready_only(
+                    found.status.conditions, "", found.metadata.generation, self._now()
                 ),
                 "observedGeneration": found.metadata.generation,
             },

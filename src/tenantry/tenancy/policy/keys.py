@@ -1,4 +1,4 @@
-"""Keys of labels and annotations that may not be set, for Services and nodes."""
+"""Keys of labels and annotations that may not be set: of namespaces, Services and nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenantry.api.capsule import common
-from tenantry.core import errors, regex
+from tenantry.core import regex
 
 Strings = Mapping[str, str]
 
@@ -35,14 +35,7 @@ def is_forbidden(rule: common.Forbidden, key: str) -> bool:
 
     It was stored before it was checked, and nobody knows which keys it meant.
     """
-    if key in rule.denied:
-        return True
-    if not rule.denied_regex:
-        return False
-    try:
-        return regex.compile(rule.denied_regex, "deniedRegex").search(key) is not None
-    except errors.InvalidValueError:
-        return True
+    return key in rule.denied or regex.found(rule.denied_regex, key, unreadable=True)
 
 
 def words(rule: common.Forbidden) -> str:

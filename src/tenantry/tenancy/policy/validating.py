@@ -96,6 +96,14 @@ def _sizes(found: Sequence[rules.RuleBody]) -> Iterator[str]:
             return
 
 
+def unreadable(found: Sequence[rules.RuleBody], prefix: str) -> Iterator[str]:
+    """Say which rules hold an expression that cannot be read."""
+    for index, rule in enumerate(found):
+        for part in _parts(rule.enforce):
+            if isinstance(part, common.ExpressionMatch) and part.exp:
+                yield from _checked(part.exp, f"{prefix}[{index}]", regex.compile)
+
+
 def _parts(found: object) -> Iterator[object]:
     """Yield everything that rules are made of."""
     yield found
